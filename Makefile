@@ -1,0 +1,46 @@
+# Every target sets up its own environment in $(VENV) first, if that is missing or out of date.
+# Needs python3 (3.11 or later, with venv) and make; nothing else.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+# Not taken from the shell's variables: one that means something else there would be installed into.
+VENV := .venv
+
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench clean
+
+help: ## Show this list
+	@echo "Targets:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
+
+# Run again over a half-made environment, `venv` completes it.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "Creating $(VENV)"; $(PYTHON) -m venv "$(VENV)"; }
+	@echo "Installing into $(VENV) (once; a few minutes at most)"
+	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## Run the demonstration
+	@$(PY) examples/demo.py
+
+# One process a core and one thread a process: two thread pools on the same cores slow each other down.
+test: $(STAMP) ## Run all tests, the slow ones too (PYTEST_ARGS="-k name" narrows)
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto -m "" $(PYTEST_ARGS)
+
+check: $(STAMP) ## Lint, check the format and the types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+bench: $(STAMP) ## Measure speed, memory and import time (leave the machine idle meanwhile)
+	@$(PY) benchmarks/import_time.py
+	@$(PY) benchmarks/lattice.py
+	@$(PY) benchmarks/loss.py
+
+clean: ## Remove caches and build products (the environment stays: delete .venv for a new one)
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

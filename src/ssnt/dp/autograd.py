@@ -1,0 +1,111 @@
+"""The lattice as differentiable functions, without autograd through the recursion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ssnt.dp.dispatch import solve
+from ssnt.dp.expectation import expected_cost_gradient
+from ssnt.types import End, Grid, Posteriors
+
+
+def _needs_gradient(grid: Grid) -> bool:
+    values = (grid.log_word, grid.log_emit, grid.log_shift)
+    return torch.is_grad_enabled() and any(value.requires_grad for value in values)
+
+
+class _NegativeLogLikelihood(torch.autograd.Function):
+    """The gradient of the NLL is minus the posteriors, which the forward call computes on the way."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        log_word: Tensor,
+        log_emit: Tensor,
+        log_shift: Tensor,
+        src_lens: Tensor,
+        tgt_lens: Tensor,
+        end: End,
+        backend: str,
+        emission_scale: float,
+        wants_gradient: bool,
+    ) -> Tensor:
+        grid = Grid(log_word, log_emit, log_shift, src_lens, tgt_lens)
+        solution = solve(grid, end, wants_gradient, backend)
+        if solution.emit is not None and solution.shift is not None:
+            ctx.save_for_backward(solution.emit, solution.shift)
+        ctx.emission_scale = emission_scale
+        return solution.nll
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad_nll: Tensor) -> tuple[Tensor | None, ...]:
+        emit, shift = ctx.saved_tensors
+        needs_word, needs_emit, needs_shift = ctx.needs_input_grad[:3]
+        per_pair = -grad_nll[:, None, None]
+        grad_write = emit * (per_pair * ctx.emission_scale) if needs_word or needs_emit else None
+        return (
+            grad_write if needs_word else None,
+            grad_write if needs_emit else None,
+            shift * per_pair if needs_shift else None,
+            *[None] * 6,
+        )
+
+
+class _Posteriors(torch.autograd.Function):
+    """The derivative of the posteriors is an expectation recursion over the same lattice."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        log_word: Tensor,
+        log_emit: Tensor,
+        log_shift: Tensor,
+        src_lens: Tensor,
+        tgt_lens: Tensor,
+        end: End,
+        backend: str,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        grid = Grid(log_word, log_emit, log_shift, src_lens, tgt_lens)
+        solution = solve(grid, end, True, backend)
+        ctx.save_for_backward(log_word, log_emit, log_shift, src_lens, tgt_lens)
+        ctx.end = end
+        return solution.emit, solution.shift
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad_emit: Tensor, grad_shift: Tensor) -> tuple[Tensor | None, ...]:
+        grid = Grid(*ctx.saved_tensors)
+        gradient = expected_cost_gradient(grid, ctx.end, grad_emit, grad_shift)
+        dtype = grid.log_word.dtype
+        grad_write = gradient.emit.to(dtype)
+        return grad_write, grad_write, gradient.shift.to(dtype), *[None] * 4
+
+
+def negative_log_likelihood(
+    grid: Grid, end: End = "any", backend: str = "auto", emission_scale: float = 1.0
+) -> Tensor:
+    """``-log p(y|x)`` of each pair, ``(B,)``; differentiable once.
+
+    Args:
+        grid: Checked lattices.
+        end: Where a path may end.
+        backend: Which implementation runs.
+        emission_scale: Factor on the gradients of ``log_word`` and ``log_emit`` (1 is exact).
+    """
+    values = (grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
+    nll: Tensor = _NegativeLogLikelihood.apply(  # type: ignore[no-untyped-call]
+        *values, end, backend, emission_scale, _needs_gradient(grid)
+    )
+    return nll
+
+
+def posteriors(grid: Grid, end: End = "any", backend: str = "auto") -> Posteriors:
+    """Posterior probability of every decision; differentiable once."""
+    values = (grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
+    emit, shift = _Posteriors.apply(*values, end, backend)  # type: ignore[no-untyped-call]
+    return Posteriors(emit, shift)

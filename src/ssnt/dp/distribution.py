@@ -1,0 +1,149 @@
+"""The posterior over alignments as a distribution object."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ssnt.dp.autograd import negative_log_likelihood, posteriors
+from ssnt.dp.checks import checked_grid, require_end
+from ssnt.dp.diagonals import Moves, valid_cells
+from ssnt.dp.dispatch import solve
+from ssnt.dp.kbest import k_best
+from ssnt.dp.scan import log_departures
+from ssnt.errors import DataError, ShapeError
+from ssnt.types import Alignment, End, Posteriors
+
+
+class AlignmentDistribution:
+    """``p(a | x, y)``, the distribution over the monotone alignments of each pair in a batch.
+
+    Every answer is exact. A pair that no path can explain has log partition minus infinity, zero posteriors, zero
+    entropy and zero delays, no alignment among its k best, and :meth:`viterbi` and :meth:`sample` raise for it.
+    """
+
+    def __init__(
+        self,
+        log_word: Tensor,
+        log_emit: Tensor,
+        log_shift: Tensor,
+        src_lens: Tensor,
+        tgt_lens: Tensor,
+        *,
+        end: End = "any",
+    ) -> None:
+        """Takes the grids of :func:`ssnt.ssnt_loss`, and checks them as it does."""
+        require_end(end)
+        self.end: End = end
+        self.grid = checked_grid(log_word, log_emit, log_shift, src_lens, tgt_lens)
+
+    def log_partition(self) -> Tensor:
+        """``log p(y|x)``, ``(B,)``; differentiable once."""
+        return -negative_log_likelihood(self.grid, self.end)
+
+    def posteriors(self) -> Posteriors:
+        """Posterior probabilities of emitting and of shifting at each cell; differentiable once."""
+        return posteriors(self.grid, self.end)
+
+    def viterbi(self) -> list[Alignment]:
+        """The most probable alignment of each pair.
+
+        Raises:
+            DataError: A pair has no possible alignment.
+        """
+        best = self.kbest(1)
+        for b, alignments in enumerate(best):
+            if not alignments:
+                raise self._impossible(b)
+        return [alignments[0] for alignments in best]
+
+    def kbest(self, k: int) -> list[list[Alignment]]:
+        """The ``k`` most probable alignments of each pair, best first; fewer where fewer are possible."""
+        if k < 1:
+            raise ShapeError(f"k must be at least 1, got {k}")
+        self._require_proper()
+        return k_best(self.grid, self.end, k)
+
+    def entropy(self) -> Tensor:
+        """Entropy of the alignment given the pair, in nats, ``(B,)``; differentiable once."""
+        chances = self.posteriors()
+        log_write = self.grid.log_word + self.grid.log_emit
+        # A decision that is never taken adds nothing, even if its log weight is minus infinity.
+        mean_log_score = (
+            torch.where(chances.emit > 0, log_write, 0.0) * chances.emit
+            + torch.where(chances.shift > 0, self.grid.log_shift, 0.0) * chances.shift
+        ).sum(dim=(1, 2))
+        log_partition = self.log_partition()
+        return torch.where(log_partition > -math.inf, log_partition - mean_log_score, 0.0)
+
+    def expected_delay(self) -> Tensor:
+        """Posterior mean of the source position, counted from 1, at which each target symbol is written, ``(B, J)``.
+
+        That is the number of source symbols that have been read by then. It is exact, zero in padding, and
+        differentiable once (by a first-order expectation recursion), so that it can regularise latency.
+        """
+        emit = self.posteriors().emit
+        positions = torch.arange(1, emit.shape[2] + 1, device=emit.device, dtype=emit.dtype)
+        return emit @ positions
+
+    def sample(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
+        """Draws ``n`` independent alignments of each pair.
+
+        Args:
+            n: How many.
+            generator: Source of randomness, on the grid's device.
+
+        Returns:
+            Zero-based source positions, ``(B, n, J)``; -1 beyond a pair's target length.
+
+        Raises:
+            DataError: A pair has no possible alignment.
+        """
+        if n < 1:
+            raise ShapeError(f"n must be at least 1, got {n}")
+        self._require_proper()
+        with torch.no_grad():
+            weights = Moves.log_weights(self.grid, self.end)
+            log_leave = weights.to_grid(log_departures(weights))  # (B, J, I)
+            impossible = (log_leave[:, 0, 0] == -math.inf).nonzero()
+            if len(impossible):
+                raise self._impossible(int(impossible[0]))
+            return self._walk(self._emit_chance(log_leave), n, generator)
+
+    def _emit_chance(self, log_leave: Tensor) -> Tensor:
+        """Probability of emitting (and not shifting) at each cell, for paths that finish, ``(B, J, I)``."""
+        log_shift = torch.nn.functional.pad(log_leave[:, :, 1:], (0, 1), value=-math.inf)
+        log_shift = log_shift + self.grid.log_shift.to(log_leave.dtype)
+        # Where shifting is impossible or leads nowhere, one emits; padded cells are never visited.
+        waits = torch.where(log_shift > -math.inf, torch.exp(log_shift - log_leave), 0.0)
+        return 1.0 - waits
+
+    def _walk(self, emit_chance: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
+        """Walks ``n`` paths a pair through the lattice, all in step."""
+        batch, tgt_size, src_size = emit_chance.shape
+        device = emit_chance.device
+        flat = emit_chance.flatten(1)  # (B, J * I)
+        last_row = self.grid.tgt_lens[:, None] - 1
+        i = torch.zeros(batch, n, dtype=torch.int64, device=device)
+        j = torch.zeros_like(i)
+        positions = torch.full((batch, n, tgt_size), -1, dtype=torch.int64, device=device)
+        for _ in range(tgt_size + src_size - 1):
+            walking = j <= last_row
+            row = j.clamp(max=tgt_size - 1)
+            draw = torch.rand(batch, n, dtype=flat.dtype, device=device, generator=generator)
+            emits = walking & (draw < flat.gather(1, row * src_size + i))
+            kept = positions.gather(2, row[..., None])[..., 0]
+            positions.scatter_(2, row[..., None], torch.where(emits, i, kept)[..., None])
+            j = j + emits.long()
+            i = i + (walking & ~emits).long()
+        return positions
+
+    def _require_proper(self) -> None:
+        """Raises for NaN and plus infinity, as the loss does."""
+        solve(self.grid, self.end, want_posteriors=False)
+
+    def _impossible(self, b: int) -> DataError:
+        valid = int(valid_cells(self.grid)[b].sum())
+        return DataError(f"pair {b} has no possible alignment: no path through its {valid} cells has any probability")

@@ -1,0 +1,93 @@
+"""Checks of what comes into the model.
+
+Shapes, dtypes and devices are always checked. Values are checked on the CPU only: on a GPU it would make
+the host wait for the device at every batch.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ssnt.errors import DataError, ModelError, ShapeError
+from ssnt.types import PAD_ID, UNK_ID
+
+
+def check_symbols(name: str, symbols: Tensor, axes: tuple[str, ...], vocab_size: int) -> None:
+    """Checks a tensor of symbols, padding included, against its axes and vocabulary."""
+    _check_int64(name, symbols, axes)
+    if symbols.device.type != "cpu" or symbols.numel() == 0:
+        return
+    wrong = (symbols < 0) | (symbols >= vocab_size)
+    if bool(wrong.any()):
+        where = wrong.nonzero()[0].tolist()
+        raise DataError(
+            f"{name}: expected symbols from 0 to {vocab_size - 1} (a vocabulary of {vocab_size}), "
+            f"got {int(symbols[tuple(where)])} at {where}; "
+            f"map unknown symbols to UNK_ID ({UNK_ID}) and pad with PAD_ID ({PAD_ID})"
+        )
+
+
+def check_lengths(name: str, lens: Tensor, of: str, sequences: Tensor) -> None:
+    """Checks that ``lens`` (B,) are lengths of ``sequences`` (B, T, ...), which ``of`` names."""
+    if sequences.dim() < 2 or 0 in sequences.shape[:2]:
+        raise ShapeError(
+            f"{of}: expected a batch axis and a sequence axis, neither empty, got shape "
+            f"{tuple(sequences.shape)}; a sequence has at least its end symbol"
+        )
+    _check_int64(name, lens, ("B",))
+    batch_size, longest = sequences.shape[:2]
+    check_same_batch(name, lens, of, batch_size)
+    if lens.device.type != "cpu":
+        return
+    wrong = (lens < 1) | (lens > longest)
+    if bool(wrong.any()):
+        pair = int(wrong.nonzero()[0])
+        raise ShapeError(
+            f"{name}: expected lengths from 1 to {longest} (the size of {of}), got {int(lens[pair])} "
+            f"for pair {pair}; lengths count the end symbol but not the padding"
+        )
+
+
+def check_same_batch(name: str, values: Tensor, of: str, batch_size: int) -> None:
+    """Checks that ``values`` has as many rows as ``of``."""
+    if values.size(0) != batch_size:
+        raise ShapeError(
+            f"{name}: expected {batch_size} rows, as {of} has, got {values.size(0)}; "
+            "every tensor of a batch holds the same pairs"
+        )
+
+
+def check_device(name: str, values: Tensor, device: torch.device) -> None:
+    """Checks that ``values`` is where the model is."""
+    if values.device != device:
+        raise ShapeError(
+            f"{name}: expected a tensor on {device}, where the model is, got one on {values.device}; "
+            f"move the batch with batch.to({str(device)!r})"
+        )
+
+
+def check_condition(condition: Tensor | None, size: int, batch_size: int) -> None:
+    """Checks that a condition (B, C) is there if, and only if, the module was built for one."""
+    if condition is None:
+        if size:
+            raise ModelError(
+                f"condition: expected a tensor of shape ({batch_size}, {size}), got None; "
+                f"pass the output of a FeatureEncoder, or build the module with condition_size=0"
+            )
+    elif condition.shape != (batch_size, size):
+        raise ModelError(
+            f"condition: expected {f'shape ({batch_size}, {size})' if size else 'None'}, got shape "
+            f"{tuple(condition.shape)}; build the module with the condition_size it is to be used with"
+        )
+
+
+def _check_int64(name: str, values: Tensor, axes: tuple[str, ...]) -> None:
+    if values.dim() != len(axes):
+        expected = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+        raise ShapeError(
+            f"{name}: expected shape {expected}, got {tuple(values.shape)}; "
+            "the batch axis comes first, also for a single pair"
+        )
+    if values.dtype != torch.int64:
+        raise ShapeError(f"{name}: expected dtype torch.int64, got {values.dtype}; convert it with .long()")

@@ -1,0 +1,35 @@
+"""The prefix decoder: output symbols so far to states ``s_j``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ssnt.errors import ShapeError
+from ssnt.nn.checks import check_symbols
+from ssnt.nn.recurrent import SymbolLSTM
+from ssnt.types import BOS_ID
+
+
+class PrefixDecoder(SymbolLSTM):
+    """An LSTM over the previous output symbols: ``s_j`` encodes ``y_1..y_{j-1}`` and nothing else.
+
+    It sees neither source nor alignment: that is what makes the sum over alignments tractable, and why a
+    hypothesis needs one decoder state however many alignments it stands for.
+
+    To decode, ``step`` from ``initial_state`` with ``BOS_ID``; a chain of steps equals ``forward``.
+    """
+
+    def forward(self, tgt: Tensor, condition: Tensor | None = None) -> Tensor:
+        """Maps the target (B, J) to states (B, J, H), each from the symbols before its own."""
+        check_symbols("tgt", tgt, ("B", "J"), self.vocab_size)
+        if tgt.numel() == 0:
+            raise ShapeError(
+                f"tgt: expected at least one pair and one symbol, got shape {tuple(tgt.shape)}; "
+                "a sequence has at least its end symbol"
+            )
+        start = torch.full_like(tgt[:, :1], BOS_ID)  # (B, 1)
+        previous = torch.cat([start, tgt[:, :-1]], dim=1)  # (B, J)
+        # Not packed: padding comes after every valid position and cannot reach it.
+        states, _ = self.lstm(self._inputs(previous, condition))  # (B, J, H)
+        return states  # type: ignore[no-any-return]

@@ -1,0 +1,187 @@
+"""The segment to segment neural transducer: a batch to a grid, and to a loss.
+
+Axes: ``B`` batch, ``I`` source, ``J`` target, ``Hs`` and ``Ht`` the sizes of their states, ``C`` condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ssnt.config import ModelConfig
+from ssnt.errors import ModelError, ShapeError
+from ssnt.loss import Reduction, ssnt_loss
+from ssnt.nn.checks import check_device, check_lengths, check_same_batch
+from ssnt.nn.decoder import PrefixDecoder
+from ssnt.nn.encoder import Encoder, LSTMEncoder
+from ssnt.nn.features import FeatureEncoder
+from ssnt.nn.joint import WordDistribution
+from ssnt.nn.transition import GeometricTransition, NeuralTransition, Transition
+from ssnt.types import Batch, End, Grid
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What a model knows of a batch before any output.
+
+    Attributes:
+        states: Source states ``h_i``, ``(B, I, Hs)``.
+        condition: The encoded tags ``(B, C)``, None in a model without tags.
+    """
+
+    states: Tensor
+    condition: Tensor | None
+
+
+class SSNT(nn.Module):
+    """The paper's transducer: encoder, prefix decoder, word distribution and transition.
+
+    Args:
+        config: The settings.
+        encoder: An encoder to use instead of the paper's LSTM; ``src_vocab_size``, ``encoder_layers``
+            and ``bidirectional`` then have no effect. Must be an ``nn.Module``.
+    """
+
+    encoder: Encoder
+    transition: Transition
+
+    def __init__(self, config: ModelConfig, *, encoder: Encoder | None = None) -> None:
+        super().__init__()
+        self.config = config
+        has_tags = config.feature_vocab_size > 0
+        self.features = FeatureEncoder(config.feature_vocab_size, config.feature_size) if has_tags else None
+        condition_size = config.feature_size if has_tags else 0
+        if encoder is None:
+            encoder = LSTMEncoder(
+                config.src_vocab_size,
+                config.embed_size,
+                config.hidden_size,
+                layers=config.encoder_layers,
+                bidirectional=config.bidirectional,
+                condition_size=condition_size,
+                dropout=config.input_dropout,
+            )
+        elif not isinstance(encoder, nn.Module):
+            raise ModelError(
+                f"encoder: expected an nn.Module, got {type(encoder).__name__}; "
+                "anything else would have no parameters to train or save"
+            )
+        self.encoder = encoder
+        self.decoder = PrefixDecoder(
+            config.tgt_vocab_size,
+            config.embed_size,
+            config.hidden_size,
+            layers=config.decoder_layers,
+            condition_size=condition_size,
+            dropout=config.input_dropout,
+        )
+        self.output_dropout = nn.Dropout(config.output_dropout)
+        self.word = self._build_word(encoder.output_size)
+        self.transition = self._build_transition(encoder.output_size)
+
+    def forward(self, batch: Batch) -> Grid:
+        """Returns the alignment lattice of a batch, from which loss and posteriors follow."""
+        return self.grid(batch)
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Encodes the source and the tags; the target is not looked at."""
+        self._check_source(batch)
+        condition = None if self.features is None else self.features(batch.features)  # (B, C)
+        states = self.encoder(batch.src, batch.src_lens, condition)  # (B, I, Hs)
+        expected = (*batch.src.shape[:2], self.encoder.output_size)
+        if states.shape != expected:
+            raise ShapeError(
+                f"encoder: expected states of shape {expected}, got {tuple(states.shape)}; "
+                "an encoder gives one state of its output_size for each source position"
+            )
+        return Encoding(states, condition)
+
+    def grid(self, batch: Batch) -> Grid:
+        """Returns the alignment lattice of a batch."""
+        encoding = self.encode(batch)
+        self._check_target(batch)
+        src_states = self.output_dropout(encoding.states)  # (B, I, Hs)
+        tgt_states = self.output_dropout(self.decoder(batch.tgt, encoding.condition))  # (B, J, Ht)
+        log_word = self.word.log_grid(src_states, tgt_states, batch.tgt, batch.src_lens, batch.tgt_lens)
+        decisions = self.transition.log_grid(src_states, tgt_states)
+        return Grid(  # all (B, J, I)
+            log_word, decisions.log_emit, decisions.log_shift, batch.src_lens, batch.tgt_lens
+        )
+
+    def loss(
+        self,
+        batch: Batch,
+        *,
+        end: End = "any",
+        reduction: Reduction = "mean",
+        backend: str = "auto",
+        fastemit: float = 0.0,
+    ) -> Tensor:
+        """Returns ``-log p(y | x)``, summed over all alignments; see :func:`ssnt.ssnt_loss`."""
+        grid = self.grid(batch)
+        return ssnt_loss(
+            grid.log_word,
+            grid.log_emit,
+            grid.log_shift,
+            grid.src_lens,
+            grid.tgt_lens,
+            end=end,
+            reduction=reduction,
+            backend=backend,
+            fastemit=fastemit,
+        )
+
+    def estimate_transition(self, src_lens: Tensor | Iterable[int], tgt_lens: Tensor | Iterable[int]) -> None:
+        """Estimates the geometric transition from the lengths of all training pairs, before any loss."""
+        if not isinstance(self.transition, GeometricTransition):
+            raise ModelError(
+                "only a geometric transition is estimated from lengths, and this model's is learnt; "
+                "leave the call out, or set transition='geometric'"
+            )
+        self.transition.estimate(src_lens, tgt_lens)
+
+    def _build_word(self, src_size: int) -> WordDistribution:
+        config, embedding = self.config, None
+        if config.tie_target_embedding:
+            embedding = self.decoder.embedding
+            # embeddings start with variance one, far too much for an output projection
+            nn.init.normal_(embedding.weight, std=config.hidden_size**-0.5)
+        return WordDistribution(src_size, config.hidden_size, config.tgt_vocab_size, tie_to=embedding)
+
+    def _build_transition(self, src_size: int) -> Transition:
+        if self.config.transition == "geometric":
+            return GeometricTransition()
+        hidden_size = self.config.transition_hidden_size or self.config.hidden_size
+        return NeuralTransition(src_size, self.config.hidden_size, hidden_size)
+
+    def _check_source(self, batch: Batch) -> None:
+        device = self.word.bias.device
+        check_device("src", batch.src, device)
+        check_device("src_lens", batch.src_lens, device)
+        check_lengths("src_lens", batch.src_lens, "src", batch.src)
+        self._check_features(batch)
+
+    def _check_features(self, batch: Batch) -> None:
+        if batch.features is None:
+            if self.features is not None:
+                raise ModelError(
+                    "features: expected the tags of every pair, (B, F), got None; give them, "
+                    "or build the model with feature_vocab_size=0"
+                )
+            return
+        if self.features is None:
+            raise ModelError(
+                "features: expected None, as this model was built without tags, got shape "
+                f"{tuple(batch.features.shape)}; leave them out, or set feature_vocab_size"
+            )
+        check_device("features", batch.features, self.word.bias.device)
+        check_same_batch("features", batch.features, "src", batch.src.size(0))
+
+    def _check_target(self, batch: Batch) -> None:
+        device = self.word.bias.device
+        check_device("tgt", batch.tgt, device)
+        check_device("tgt_lens", batch.tgt_lens, device)
+        check_lengths("tgt_lens", batch.tgt_lens, "tgt", batch.tgt)
+        check_same_batch("tgt", batch.tgt, "src", batch.src.size(0))

@@ -1,0 +1,95 @@
+"""The values that flow between the parts of ssnt.
+
+Axes: ``B`` batch, ``J`` target, ``I`` source, ``F`` features; the source axis is innermost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, Self
+
+import torch
+from torch import Tensor
+
+PAD_ID = 0
+BOS_ID = 1
+EOS_ID = 2
+UNK_ID = 3
+
+End = Literal["any", "last"]
+"""Where a path may end: at any source position (the paper), or only at the last one."""
+
+
+class _MovesBetweenDevices:
+    """Gives a dataclass of tensors a ``to`` method."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Returns the same value with every tensor on ``device``."""
+        values = [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(v.to(device) if isinstance(v, Tensor) else v for v in values))
+
+
+@dataclass(frozen=True)
+class Batch(_MovesBetweenDevices):
+    """A padded batch of pairs; both sides end in ``</s>``, and the lengths count it.
+
+    Attributes:
+        src: Source symbols, ``(B, I)``.
+        src_lens: Source lengths, ``(B,)``.
+        tgt: Target symbols, ``(B, J)``.
+        tgt_lens: Target lengths, ``(B,)``.
+        features: Tag sets padded with ``PAD_ID``, ``(B, F)``, or None.
+    """
+
+    src: Tensor
+    src_lens: Tensor
+    tgt: Tensor
+    tgt_lens: Tensor
+    features: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Grid(_MovesBetweenDevices):
+    """The alignment lattice of a batch, in log space.
+
+    Cells beyond a pair's lengths are padding: they are never read, whatever they hold.
+
+    Attributes:
+        log_word: ``log p(y_j | h_i, s_j)``, ``(B, J, I)``.
+        log_emit: Log probability of emitting at the cell, ``(B, J, I)``.
+        log_shift: Log probability of shifting at the cell, ``(B, J, I)``.
+        src_lens: Source lengths, ``(B,)``.
+        tgt_lens: Target lengths, ``(B,)``.
+    """
+
+    log_word: Tensor
+    log_emit: Tensor
+    log_shift: Tensor
+    src_lens: Tensor
+    tgt_lens: Tensor
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """How often each decision is taken, given the pair.
+
+    Attributes:
+        emit: ``P(a_j = i | x, y)``, ``(B, J, I)``; sums to one over ``i``. Zero in padding.
+        shift: Probability of shifting from ``i`` to ``i + 1`` while waiting to write ``y_j``, ``(B, J, I)``.
+    """
+
+    emit: Tensor
+    shift: Tensor
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One path through the lattice.
+
+    Attributes:
+        positions: For each target symbol the zero-based source position at which it was written.
+        log_prob: Joint log probability of the path and the output, ``log p(y, a | x)``.
+    """
+
+    positions: tuple[int, ...]
+    log_prob: float

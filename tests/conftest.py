@@ -1,0 +1,46 @@
+"""Set-up that every test shares. It comes before any import of triton: keep it that way."""
+
+import importlib
+import os
+from types import ModuleType
+
+# Triton reads this when it is first imported. With it, kernels run in Triton's interpreter, so that the
+# GPU backend is tested on machines without a GPU.
+os.environ["TRITON_INTERPRET"] = "1"
+
+import hypothesis
+import pytest
+
+pytest.register_assert_rewrite("oracles")
+
+IN_CI = bool(os.environ.get("CI"))
+
+# No deadline: the first call of a kernel compiles it. In CI the examples are the same on every run, so that
+# a red run is about the change. Elsewhere new ones are tried each time; a failure prints how to repeat it.
+hypothesis.settings.register_profile("local", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.load_profile("ci" if IN_CI else "local")
+
+
+def require(module: str, why: str) -> ModuleType:
+    """Imports an optional module, or skips what needs it; under CI its absence is a failure.
+
+    Works in a test and at the top of a test file. A module that is there but broken raises as usual.
+
+    Args:
+        module: Full name of the module.
+        why: What needs it, for the message.
+
+    Returns:
+        The imported module.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if module != missing and not module.startswith(f"{missing}."):
+            raise
+    message = f"{module} is not installed: {why}"
+    if IN_CI:
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message, allow_module_level=True)
