@@ -9,9 +9,7 @@ HEAVY = {"lightning", "llvmlite", "matplotlib", "numba", "pydantic", "triton"}
 
 def packages_after(statement: str) -> set[str]:
     """The top-level packages loaded in a new interpreter that ran the statement."""
-    code = (
-        f"{statement}; import json, sys; print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
-    )
+    code = f"{statement}; import json, sys; print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return set(json.loads(run.stdout))

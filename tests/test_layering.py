@@ -13,7 +13,7 @@ PACKAGE = "ssnt"
 LAYERS = (
     {"__about__", "errors", "types"},
     {"config", "data", "dp", "metrics"},
-    {"decode", "loss", "nn", "plots", "report", "word_grid"},
+    {"decode", "loss", "nn", "plots", "report", "word_grid", "factored_softmax"},
     {"checkpoint", "pipeline"},
     {"train"},
     {"cli", "serve"},

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from conftest import require
-from oracles import Enumeration, RandomLattices, random_lattices
 
 from ssnt.dp.dispatch import _BACKENDS, available_backends
 from ssnt.types import Grid
+
+from conftest import require
+from oracles import Enumeration, RandomLattices, random_lattices
 
 ENDS = ["any", "last"]
 BATCHES = range(100)  # of five lattices each
@@ -27,12 +28,12 @@ def backend(request):
     return _BACKENDS[request.param]
 
 
-@lru_cache(maxsize=None)
+@cache
 def lattices(seed: int) -> RandomLattices:
     return random_lattices(seed).rounded()
 
 
-@lru_cache(maxsize=None)
+@cache
 def enumerated(seed: int, end: str) -> list[Enumeration]:
     return lattices(seed).enumerate(end)
 
@@ -47,8 +48,8 @@ def assert_agrees(solution, truths: list[Enumeration], rtol: float, atol: float)
         _, tgt_len, src_len = truth.emits.shape
         np.testing.assert_allclose(solution.nll[b].item(), -truth.log_total, rtol=rtol, atol=atol)
         for got, taken in ((solution.emit[b], truth.emits), (solution.shift[b], truth.shifts)):
-            got = got.double().numpy()
-            np.testing.assert_allclose(got[:tgt_len, :src_len], truth.expectation(taken), rtol=rtol, atol=atol)
+            inside = got[:tgt_len, :src_len].double().numpy()
+            np.testing.assert_allclose(inside, truth.expectation(taken), rtol=rtol, atol=atol)
             assert not got[tgt_len:].any()
             assert not got[:, src_len:].any()
 

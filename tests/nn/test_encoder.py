@@ -50,7 +50,7 @@ def test_states_are_selected_by_row():
     stepped = module.step(symbols, picked)
     for row, origin in enumerate(index.tolist()):
         alone = module.step(symbols[row : row + 1], first.state.select(torch.tensor([origin])))
-        torch.testing.assert_close(stepped.states[row : row + 1], alone.states)
+        torch.testing.assert_close(stepped.output[row : row + 1], alone.output)
 
 
 def test_the_future_reaches_only_a_bidirectional_encoder():
@@ -91,7 +91,7 @@ def test_dropout_falls_on_every_layers_input():
         (SRC.int(), LENS, ShapeError, r"src: expected dtype torch.int64, got torch.int32; .*\.long\(\)"),
         (SRC + 1, LENS, DataError, r"src: expected symbols from 0 to 7 \(.* of 8\), got 8 at \[1, 0\]; map"),
         (SRC - 1, LENS, DataError, r"src: expected symbols from 0 to 7 .*, got -1 at \[1, 2\]; .* PAD_ID"),
-        (SRC, LENS[:2], ShapeError, r"src_lens: expected 3 rows, as src has, got 2"),
+        (SRC, LENS[:2], ShapeError, r"src_lens: expected 3 rows, as src has, got shape \(2"),
         (SRC, LENS.float(), ShapeError, r"src_lens: expected dtype torch.int64, got torch.float32"),
         (SRC, LENS[None], ShapeError, r"src_lens: expected shape \(B,\), got \(1, 3\)"),
         (SRC, LENS - 1, ShapeError, r"src_lens: expected lengths from 1 to 4 .*src\), got 0 for pair 2"),
@@ -112,7 +112,7 @@ def test_bad_steps():
         module.step(SRC, state)
     with pytest.raises(DataError, match=r"symbols: expected symbols from 0 to 7 .*, got 8 at \[1\]"):
         module.step(SRC[:, 0] + 1, state)
-    with pytest.raises(ShapeError, match=r"state: expected 2 rows, as symbols has, got 3"):
+    with pytest.raises(ShapeError, match=r"state: expected 2 rows, as symbols has, got shape \(3"):
         module.step(SRC[:2, 0], state)
 
 

@@ -45,8 +45,8 @@ def test_neural_keeps_precision_at_both_ends():
         torch.nn.init.zeros_(module.output_layer.weight)
         torch.nn.init.constant_(module.output_layer.bias, logit)
         cell = module.log_probs(SRC[0, 0], TGT[0, 0])
-        assert float(cell.log_emit) == min(logit, 0.0)
-        assert float(cell.log_shift) == min(-logit, 0.0)
+        assert cell.log_emit.item() == min(logit, 0.0)
+        assert cell.log_shift.item() == min(-logit, 0.0)
 
 
 @pytest.mark.parametrize("wrap", [list, tuple, iter, torch.tensor, lambda v: torch.tensor(v).int()])

@@ -26,7 +26,6 @@ _TINY = 2.0**-960  # values above this have lost nothing to underflow, with room
 _NEVER = -(1 << 40)  # the exponent of a bound on nothing
 
 
-
 def _kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compiles for one core, keeping the machine code on disk where there is a place to keep it."""
     # `contract` lets the compiler fuse multiply and add; nothing else about floating point is relaxed.
@@ -41,7 +40,7 @@ def _kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return compile_lazily
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _bits_of(typing_context: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
@@ -49,7 +48,7 @@ def _bits_of(typing_context: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _float_of(typing_context: Any, bits: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
@@ -59,7 +58,7 @@ def _float_of(typing_context: Any, bits: Any) -> Any:
 
 @_kernel(inline="always")
 def _exp(x):
-    """exp for x <= 0 without a call or a branch, so that loops over it vectorise; within 2 ulp, 0 below -708."""
+    """The exponential of x <= 0 without call or branch, so that loops vectorise; within 2 ulp, and 0 below -708."""
     clipped = max(x, _EXP_MIN)
     rounded = clipped * _LOG2_E + _ROUND
     k = rounded - _ROUND
@@ -167,7 +166,9 @@ def _arrive(write, shift, arrive, scales, lossy):
 
 
 @_kernel()
-def _depart(write, shift, arrive, arrive_scales, end_last, total, total_scale, scales, lossy, want, emit_out, shift_out):
+def _depart(
+    write, shift, arrive, arrive_scales, end_last, total, total_scale, scales, lossy, want, emit_out, shift_out
+):
     """Backward recursion, and the posteriors if wanted: ``scales[j]`` is the power of two of row j's departures."""
     tgt_len, src_len = write.shape
     scale = 0
@@ -210,7 +211,7 @@ def _loss_is_negligible(arrive_scales, arrive_lossy, leave_scales, leave_lossy, 
     largest value. A row all of whose values exceed ``_TINY`` lost nothing that matters to those values.
     """
     tgt_len = arrive_scales.shape[0]
-    operations = 2 + int(math.ceil(math.log2(4.0 * src_len * tgt_len)))
+    operations = 2 + int(np.ceil(math.log2(4.0 * src_len * tgt_len)))
     later = np.empty(tgt_len, np.int64)
     lost = _NEVER
     for j in range(tgt_len - 1, -1, -1):
@@ -248,7 +249,20 @@ def _solve_linear(log_word, log_emit, log_shift, tgt_len, src_len, end_last, wor
         return math.nan
     total_scale = scales[0, last]
     if want or lossy[0].any():
-        _depart(write, shift, arrive, scales[0], end_last, total, total_scale, scales[1], lossy[1], want, emit_out, shift_out)
+        _depart(
+            write,
+            shift,
+            arrive,
+            scales[0],
+            end_last,
+            total,
+            total_scale,
+            scales[1],
+            lossy[1],
+            want,
+            emit_out,
+            shift_out,
+        )
         log2_total = math.log2(total) + total_scale
         if not _loss_is_negligible(scales[0], lossy[0], scales[1], lossy[1], src_len, log2_total):
             return math.nan
@@ -333,7 +347,9 @@ def _clear_padding(out, tgt_len, src_len):
 
 
 @_kernel()
-def solve_pairs(log_word, log_emit, log_shift, src_lens, tgt_lens, end_last, want, first, stop, nll, emit, shift, in_log):
+def solve_pairs(
+    log_word, log_emit, log_shift, src_lens, tgt_lens, end_last, want, first, stop, nll, emit, shift, in_log
+):
     """Solves pairs ``first .. stop - 1``; ``in_log`` tells which of them were done in log space."""
     _, tgt_size, src_size = log_word.shape
     largest = min((tgt_lens[first:stop] * src_lens[first:stop]).max(), tgt_size * src_size)

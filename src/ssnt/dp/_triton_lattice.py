@@ -15,8 +15,8 @@ Two things are done because compiled scans have been wrong in ways that the inte
 
 The recursion is in float64 whatever the grids hold. Offsets are int64: they come from the lengths, which are.
 """
-# Triton has no type information, and its compiler reads these functions, not Python:
-# mypy: disable-error-code="import-untyped, untyped-decorator, no-untyped-def"
+
+# mypy: disallow-incomplete-defs=False
 
 import triton
 import triton.language as tl
@@ -113,6 +113,7 @@ def forward_kernel(
             tl.store(log_arrive + cell, log_here, mask=valid)
         log_alpha = log_here + log_write
     log_ended = tl.reduce(log_alpha + _log_end(i, src_len, END_ANYWHERE), 0, _log_add)
+    # Only the thread that stores the total uses what it loads here, so it cannot load too late.
     before = tl.load(log_total + pair)
     all_proper = (tl.min(proper.to(tl.int32)) == 1) & (before < INFINITY)
     tl.store(log_total + pair, tl.where(all_proper, _log_add(before, log_ended), NOT_A_NUMBER))
@@ -145,7 +146,7 @@ def backward_kernel(
     """
     pair = tl.program_id(0).to(tl.int64)
     total = tl.load(log_total + pair)
-    if not ((total > LOG_ZERO) & (total < INFINITY)):
+    if not (total > LOG_ZERO):
         # No path, or an improper pair, whose lengths may not fit the grid either.
         return
     src_len = tl.load(src_lens + pair)

@@ -6,11 +6,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from ssnt.dp.dispatch import solve
 from ssnt.dp.expectation import expected_cost_gradient
+from ssnt.errors import BackendError
 from ssnt.types import End, Grid, Posteriors
+
+
+def refuse_second_order(what: str) -> None:
+    """Raises in a backward pass that builds a graph, because the gradient would enter it as a constant.
+
+    Torch's own ``once_differentiable`` lets that pass in silence when the upstream gradient is a constant.
+    """
+    if torch.is_grad_enabled():
+        raise BackendError(
+            f"{what} can be differentiated once only: call backward() and torch.autograd.grad() without create_graph"
+        )
 
 
 def _needs_gradient(grid: Grid) -> bool:
@@ -42,8 +53,8 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         return solution.nll
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, grad_nll: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_order("the lattice loss")
         emit, shift = ctx.saved_tensors
         needs_word, needs_emit, needs_shift = ctx.needs_input_grad[:3]
         per_pair = -grad_nll[:, None, None]
@@ -77,8 +88,8 @@ class _Posteriors(torch.autograd.Function):
         return solution.emit, solution.shift
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, grad_emit: Tensor, grad_shift: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_order("the alignment posterior")
         grid = Grid(*ctx.saved_tensors)
         gradient = expected_cost_gradient(grid, ctx.end, grad_emit, grad_shift)
         dtype = grid.log_word.dtype
@@ -86,9 +97,7 @@ class _Posteriors(torch.autograd.Function):
         return grad_write, grad_write, gradient.shift.to(dtype), *[None] * 4
 
 
-def negative_log_likelihood(
-    grid: Grid, end: End = "any", backend: str = "auto", emission_scale: float = 1.0
-) -> Tensor:
+def negative_log_likelihood(grid: Grid, end: End = "any", backend: str = "auto", emission_scale: float = 1.0) -> Tensor:
     """``-log p(y|x)`` of each pair, ``(B,)``; differentiable once.
 
     Args:

@@ -57,7 +57,8 @@ def checked_lengths(name: str, lengths: Any, batch: int, longest: int, axis: str
             )
     elif lengths.device != device:
         raise ShapeError(f"{name} must be on {device} or on the CPU, got {lengths.device}")
-    return lengths.detach().to(device=device, dtype=torch.int64)
+    moved: Tensor = lengths.detach().to(device=device, dtype=torch.int64)
+    return moved
 
 
 def checked_grid(log_word: Any, log_emit: Any, log_shift: Any, src_lens: Any, tgt_lens: Any) -> Grid:
@@ -82,8 +83,11 @@ def checked_grid(log_word: Any, log_emit: Any, log_shift: Any, src_lens: Any, tg
         if values.dtype != widened[0].dtype:
             raise ShapeError(f"{name} must have the dtype of log_word, {widened[0].dtype}, got {values.dtype}")
     batch, tgt_size, src_size = log_word.shape
+    word, emit, shift = widened
     return Grid(
-        *widened,
+        word,
+        emit,
+        shift,
         checked_lengths("src_lens", src_lens, batch, src_size, "source (I)", log_word.device),
         checked_lengths("tgt_lens", tgt_lens, batch, tgt_size, "target (J)", log_word.device),
     )

@@ -93,8 +93,8 @@ class Moves:
         leave = write.masked_fill(~may_exit, fill)
         if tgt_size <= src_size:
             return cls(_skew(shift, fill), _skew(emit, fill), _skew(leave, fill), lanes_are_targets=True)
-        by_lane = (_skew(values.transpose(1, 2), fill) for values in (emit, shift, leave))
-        return cls(*by_lane, lanes_are_targets=False)
+        emit, shift, leave = (_skew(values.transpose(1, 2), fill) for values in (emit, shift, leave))
+        return cls(emit, shift, leave, lanes_are_targets=False)
 
     @property
     def write(self) -> Tensor:

@@ -85,7 +85,5 @@ def k_best(grid: Grid, end: End, k: int) -> list[list[Alignment]]:
             for path, log_prob in zip(paths, scores, strict=True)
             if log_prob > -math.inf
         ]
-        for paths, scores, tgt_len in zip(
-            positions.tolist(), log_probs.tolist(), grid.tgt_lens.tolist(), strict=True
-        )
+        for paths, scores, tgt_len in zip(positions.tolist(), log_probs.tolist(), grid.tgt_lens.tolist(), strict=True)
     ]

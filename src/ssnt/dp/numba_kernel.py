@@ -20,9 +20,13 @@ _CELLS_WORTH_A_THREAD = 20_000  # about 0.15 ms of work; handing it to another t
 
 
 @lru_cache(maxsize=1)
-def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """Threads for the kernel, which releases the GIL; ``process`` gives a forked child a pool of its own."""
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads for the kernel, which releases the GIL."""
     return ThreadPoolExecutor(workers, thread_name_prefix="ssnt-lattice")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has the pool's object, but not its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def shares(cells: NDArray[np.int64], workers: int) -> list[tuple[int, int]]:
@@ -78,7 +82,7 @@ class NumbaBackend:
         cells = src_lens * tgt_lens
         runs = shares(cells, _workers(int(cells.sum())))
         if len(runs) > 1:
-            others = [_pool(torch.get_num_threads(), os.getpid()).submit(run, *part) for part in runs[1:]]
+            others = [_pool(torch.get_num_threads()).submit(run, *part) for part in runs[1:]]
             run(*runs[0])
             for other in others:
                 other.result()

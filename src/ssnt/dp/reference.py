@@ -58,8 +58,7 @@ def _forward(pair: _Pair) -> Rows:
     for j in range(1, pair.tgt_len):
         alpha.append(
             [
-                pair.log_word[j][i]
-                + _log_sum(alpha[j - 1][k] + pair.log_transition(j, i, k) for k in range(i + 1))
+                pair.log_word[j][i] + _log_sum(alpha[j - 1][k] + pair.log_transition(j, i, k) for k in range(i + 1))
                 for i in positions
             ]
         )
@@ -143,9 +142,7 @@ class ReferenceBackend:
             src_len, tgt_len = int(grid.src_lens[b]), int(grid.tgt_lens[b])
             if not (1 <= src_len <= src_size and 1 <= tgt_len <= tgt_size):
                 continue
-            pair = _Pair(
-                *(g[b, :tgt_len, :src_len].tolist() for g in (grid.log_word, grid.log_emit, grid.log_shift))
-            )
+            pair = _Pair(*(g[b, :tgt_len, :src_len].tolist() for g in (grid.log_word, grid.log_emit, grid.log_shift)))
             nll[b], emit_rows, shift_rows = _solve_pair(pair, end)
             emit[b, :tgt_len, :src_len] = torch.tensor(emit_rows, dtype=torch.float64)
             shift[b, :tgt_len, :src_len] = torch.tensor(shift_rows, dtype=torch.float64)

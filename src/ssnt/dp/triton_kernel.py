@@ -28,25 +28,33 @@ def _contiguous(grid: Grid) -> Grid:
     return Grid(*(getattr(grid, field.name).detach().contiguous() for field in fields(grid)))
 
 
+def launch_options(end: End, block_size: int) -> dict[str, Any]:
+    """The kernels' compile-time constants and Triton's options."""
+    return {
+        "END_ANYWHERE": end == "any",
+        "BLOCK": block_size,
+        "num_warps": max(1, min(8, block_size // 128)),
+        "enable_fp_fusion": False,  # there is nothing to fuse, and Triton 3.9 warns unless told
+    }
+
+
 class TritonBackend:
     """Forward-backward in two kernel launches, with one program a pair and one scan a row.
 
     Nothing waits for the device. Beside the results it needs, if posteriors are wanted, a float64
     workspace of the grid's size.
+
+    Args:
+        block_limit: The most source positions that one launch solves, a power of two; longer rows
+            take several launches. The default suits GPUs.
+
+    Raises:
+        ConfigError: ``block_limit`` is not a power of two.
     """
 
     name = "triton"
 
     def __init__(self, block_limit: int = 1024) -> None:
-        """Creates the backend.
-
-        Args:
-            block_limit: The most source positions that one launch solves, a power of two; longer rows
-                take several launches. The default suits GPUs.
-
-        Raises:
-            ConfigError: If ``block_limit`` is not a power of two.
-        """
         if block_limit < 1 or block_limit & (block_limit - 1):
             raise ConfigError(f"block_limit must be a power of two such as 1024, got {block_limit}")
         self._block_limit = block_limit
@@ -87,14 +95,9 @@ class TritonBackend:
         # One more than there are blocks, since nothing comes into the first.
         edges = grid.log_word.new_full((blocks + 1, batch, tgt_size), -math.inf, dtype=torch.float64)
         inputs = (grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
-        options = {
-            "END_ANYWHERE": end == "any",
-            "BLOCK": block_size,
-            "num_warps": max(1, min(8, block_size // 128)),
-            "enable_fp_fusion": False,  # there is nothing to fuse, and Triton 3.9 warns unless told
-        }
+        options = launch_options(end, block_size)
         # Triton launches on the current device, which need not be the grid's.
-        with torch.cuda.device_of(grid.log_word):  # type: ignore[no-untyped-call]
+        with torch.cuda.device_of(grid.log_word):
             for block in range(blocks):
                 edge = (edges[block], edges[block + 1])
                 kernel[(batch,)](*inputs, *edge, *results, tgt_size, src_size, block, **options)

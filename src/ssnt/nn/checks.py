@@ -51,9 +51,9 @@ def check_lengths(name: str, lens: Tensor, of: str, sequences: Tensor) -> None:
 
 def check_same_batch(name: str, values: Tensor, of: str, batch_size: int) -> None:
     """Checks that ``values`` has as many rows as ``of``."""
-    if values.size(0) != batch_size:
+    if values.shape[:1] != (batch_size,):
         raise ShapeError(
-            f"{name}: expected {batch_size} rows, as {of} has, got {values.size(0)}; "
+            f"{name}: expected {batch_size} rows, as {of} has, got shape {tuple(values.shape)}; "
             "every tensor of a batch holds the same pairs"
         )
 

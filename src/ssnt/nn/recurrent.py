@@ -26,11 +26,11 @@ class Step(NamedTuple, Generic[StateT]):
     """The result of one step.
 
     Attributes:
-        states: The module's output at this position, ``(B, H)``.
+        output: The module's output at this position, ``(B, H)``.
         state: What to hand to the next step.
     """
 
-    states: Tensor
+    output: Tensor
     state: StateT
 
 

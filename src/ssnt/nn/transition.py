@@ -83,8 +83,8 @@ class GeometricTransition(nn.Module):
         """Returns both decisions (...), the same everywhere."""
         self._check_estimated()
         shape = torch.broadcast_shapes(src_states.shape[:-1], tgt_states.shape[:-1])
-        logs = self.length_sums.double().log()
-        log_shift, log_emit = (logs - logs.logsumexp(0)).to(_grid_dtype(src_states)).unbind()
+        logs = self.length_sums.to(_grid_dtype(src_states)).log()
+        log_shift, log_emit = (logs - logs.logsumexp(0)).unbind()
         return LogTransition(log_emit.expand(shape), log_shift.expand(shape))
 
     def _check_estimated(self) -> None:
