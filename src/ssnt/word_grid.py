@@ -12,7 +12,7 @@ from ssnt.dp.checks import checked_lengths, require_tensor
 from ssnt.errors import ConfigError, DataError, ShapeError
 from ssnt.factored_softmax import FactoredLogSoftmax
 
-_CHUNK_BYTES = 8 << 20  # logits of one chunk: small enough for the caches, large enough for fast matrix products
+_CHUNK_BYTES = 4 << 20  # logits of one chunk: small enough for the caches, large enough for fast matrix products
 _KEPT_BYTES = 96 << 20  # exponentials kept for the backward pass; beyond this they are computed again
 
 

@@ -21,6 +21,7 @@ from conftest import require  # turns the interpreter on, which Triton looks for
 ENDS = ["any", "last"]
 GRIDS = ["log_word", "log_emit", "log_shift"]
 CPU = torch.device("cpu")
+SLOW = pytest.mark.slow
 LONG = 11  # source positions: with blocks of four, two full ones and a part
 
 
@@ -29,7 +30,7 @@ def triton() -> None:
     require("triton", "the Triton backend cannot be tested")
 
 
-def random_grid(src_lens: list[int], tgt_lens: list[int], seed: int = 0, dtype: torch.dtype = torch.float64) -> Grid:
+def random_grid(src_lens: list[int], tgt_lens: list[int], seed: int = 0, dtype=torch.float64) -> Grid:
     """Finite in every valid cell; NaN in padding, of which there is one row and one column at least."""
     generator = torch.Generator().manual_seed(seed)
     shape = (len(src_lens), max(tgt_lens) + 1, max(src_lens) + 1)
@@ -53,10 +54,10 @@ def sprinkle(grid: Grid, rate: float, seed: int = 0) -> None:
 def assert_same(grid: Grid, end: str, block_limit: int) -> None:
     expected = ReferenceBackend().solve(grid, end, want_posteriors=True)
     got = TritonBackend(block_limit).solve(grid, end, want_posteriors=True)
-    tolerance = {"rtol": 1e-10, "atol": 1e-12} if grid.log_word.dtype == torch.float64 else {"rtol": 1e-5, "atol": 1e-7}
-    torch.testing.assert_close(got.nll, expected.nll, equal_nan=True, **tolerance)
-    torch.testing.assert_close(got.emit, expected.emit, **tolerance)
-    torch.testing.assert_close(got.shift, expected.shift, **tolerance)
+    rtol, atol = (1e-10, 1e-12) if grid.log_word.dtype == torch.float64 else (1e-5, 1e-7)
+    torch.testing.assert_close(got.nll, expected.nll, equal_nan=True, rtol=rtol, atol=atol)
+    torch.testing.assert_close(got.emit, expected.emit, rtol=rtol, atol=atol)
+    torch.testing.assert_close(got.shift, expected.shift, rtol=rtol, atol=atol)
 
 
 @pytest.mark.usefixtures("triton")
@@ -191,30 +192,43 @@ class TestAvailability:
         run_python("import sys, ssnt.dp.triton_kernel; assert 'triton' not in sys.modules")
 
 
+# Goes all the way that a call on a GPU goes, except that a kernel is compiled and then not started.
 COMPILE = """
 import sys
-import triton
+import torch
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from ssnt.dp import _triton_lattice as kernels
-from ssnt.dp.triton_kernel import launch_options
+from triton.runtime import JITFunction, driver
+from ssnt.dp.triton_kernel import TritonBackend
+from ssnt.types import Grid
 
-backend, arch, warp_size, block_size, product = sys.argv[1:]
-target = GPUTarget(backend, int(arch) if arch.isdigit() else arch, int(warp_size))
-options = launch_options("last", int(block_size))
-constants = {name: options.pop(name) for name in ("END_ANYWHERE", "BLOCK")}
+backend, arch, warp_size, product, *shape = sys.argv[1:]
+shape = tuple(map(int, shape))
 
-def compile_kernel(kernel, real, constants):
-    types = dict.fromkeys(("log_word", "log_emit", "log_shift", "emit", "shift"), "*" + real)
-    types |= dict.fromkeys(("src_lens", "tgt_lens"), "*i64") | dict.fromkeys(("tgt_size", "src_size", "block"), "i32")
-    types |= dict.fromkeys(constants, "constexpr")
-    signature = {name: types.get(name, "*fp64") for name in kernel.arg_names}
-    assert triton.compile(ASTSource(kernel, signature, constants), target, dict(options)).asm[product]
+class NoDriver:
+    def get_current_target(self):
+        return GPUTarget(backend, int(arch) if arch.isdigit() else arch, int(warp_size))
 
-for real in ("fp32", "fp64"):
-    compile_kernel(kernels.forward_kernel, real, constants | {"log_arrive": None})
-    compile_kernel(kernels.forward_kernel, real, constants)
-    compile_kernel(kernels.backward_kernel, real, constants)
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+def compile_only(kernel, grid):
+    def launch(*args, **options):
+        compiled.append(kernel.__name__)
+        assert kernel.warmup(*args, grid=grid, **options).asm[product]
+    return launch
+
+driver.set_active(NoDriver())
+JITFunction.__getitem__ = compile_only
+for dtype in (torch.float32, torch.float64):
+    for want_posteriors in (False, True):
+        compiled = []
+        lens = torch.ones(shape[0], dtype=torch.int64)
+        TritonBackend().solve(Grid(*torch.zeros(3, *shape, dtype=dtype), lens, lens), "last", want_posteriors)
+        wanted = {"forward_kernel", "backward_kernel"} if want_posteriors else {"forward_kernel"}
+        assert set(compiled) == wanted, compiled
 """
 
 
@@ -222,15 +236,13 @@ def run_python(script: str, *args: str, **environment: str) -> None:
     """Runs a script in a new interpreter, where Triton compiles instead of interpreting."""
     env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     env |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment}
-    done = subprocess.run([sys.executable, "-c", script, *args], env=env, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", script, *args]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("triton")
-@pytest.mark.parametrize(
-    "target", [("cuda", "80", "32", "cubin"), ("hip", "gfx942", "64", "hsaco")], ids=["cuda", "hip"]
-)
-@pytest.mark.parametrize("block_size", [64, pytest.param(1024, marks=pytest.mark.slow)])
-def test_kernels_compile_for_gpus(target, block_size, tmp_path):
-    *device, product = target
-    run_python(COMPILE, *device, str(block_size), product, TRITON_CACHE_DIR=str(tmp_path))
+@pytest.mark.parametrize("target", ["cuda 80 32 cubin", "hip gfx942 64 hsaco"])
+@pytest.mark.parametrize("shape", ["2 3 20", *(pytest.param(s, marks=SLOW) for s in ("1 1 1", "1 2 2050"))])
+def test_kernels_compile_for_gpus(target, shape, tmp_path):
+    run_python(COMPILE, *target.split(), *shape.split(), TRITON_CACHE_DIR=str(tmp_path))

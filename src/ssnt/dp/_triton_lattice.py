@@ -23,7 +23,6 @@ import triton.language as tl
 
 LOG_ZERO = tl.constexpr(float("-inf"))
 INFINITY = tl.constexpr(float("inf"))
-NOT_A_NUMBER = tl.constexpr(float("nan"))
 
 
 @triton.jit
@@ -90,7 +89,7 @@ def forward_kernel(
     tgt_len = tl.load(tgt_lens + pair)
     if (src_len < 1) | (src_len > src_size) | (tgt_len < 1) | (tgt_len > tgt_size):
         # Nothing is read at lengths that do not fit the grid.
-        tl.store(log_total + pair, NOT_A_NUMBER)
+        tl.store(log_total + pair, float("nan"))
         return
     if block * BLOCK >= src_len:
         return
@@ -116,7 +115,7 @@ def forward_kernel(
     # Only the thread that stores the total uses what it loads here, so it cannot load too late.
     before = tl.load(log_total + pair)
     all_proper = (tl.min(proper.to(tl.int32)) == 1) & (before < INFINITY)
-    tl.store(log_total + pair, tl.where(all_proper, _log_add(before, log_ended), NOT_A_NUMBER))
+    tl.store(log_total + pair, tl.where(all_proper, _log_add(before, log_ended), float("nan")))
 
 
 @triton.jit(do_not_specialize=["block"])

@@ -40,7 +40,7 @@ def checked_lengths(name: str, lengths: Any, batch: int, longest: int, axis: str
         lengths: Integer tensor ``(B,)``, on ``device`` or on the host.
         batch: ``B``.
         longest: The size of the axis that the lengths measure.
-        axis: That axis, for messages.
+        axis: The name of that axis, for messages.
         device: Where the grid is.
     """
     require_tensor(name, lengths)
@@ -53,7 +53,8 @@ def checked_lengths(name: str, lengths: Any, batch: int, longest: int, axis: str
         if len(wrong):
             b = int(wrong[0])
             raise ShapeError(
-                f"{name}[{b}] must be between 1 and {longest}, the size of the {axis} axis, got {int(lengths[b])}"
+                f"{name}[{b}] must be between 1 and {longest}, the size of the {axis} axis, got {int(lengths[b])}; "
+                "a length counts the end symbol and not the padding"
             )
     elif lengths.device != device:
         raise ShapeError(f"{name} must be on {device} or on the CPU, got {lengths.device}")

@@ -28,16 +28,6 @@ def _contiguous(grid: Grid) -> Grid:
     return Grid(*(getattr(grid, field.name).detach().contiguous() for field in fields(grid)))
 
 
-def launch_options(end: End, block_size: int) -> dict[str, Any]:
-    """The kernels' compile-time constants and Triton's options."""
-    return {
-        "END_ANYWHERE": end == "any",
-        "BLOCK": block_size,
-        "num_warps": max(1, min(8, block_size // 128)),
-        "enable_fp_fusion": False,  # there is nothing to fuse, and Triton 3.9 warns unless told
-    }
-
-
 class TritonBackend:
     """Forward-backward in two kernel launches, with one program a pair and one scan a row.
 
@@ -95,7 +85,12 @@ class TritonBackend:
         # One more than there are blocks, since nothing comes into the first.
         edges = grid.log_word.new_full((blocks + 1, batch, tgt_size), -math.inf, dtype=torch.float64)
         inputs = (grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
-        options = launch_options(end, block_size)
+        options = {
+            "END_ANYWHERE": end == "any",
+            "BLOCK": block_size,
+            "num_warps": max(1, min(8, block_size // 128)),
+            "enable_fp_fusion": False,  # there is nothing to fuse, and Triton 3.9 warns unless told
+        }
         # Triton launches on the current device, which need not be the grid's.
         with torch.cuda.device_of(grid.log_word):
             for block in range(blocks):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ssnt.dp.checks import checked_lengths
 from ssnt.errors import DataError, ModelError, ShapeError
 from ssnt.types import PAD_ID, UNK_ID
 
@@ -35,18 +36,7 @@ def check_lengths(name: str, lens: Tensor, of: str, sequences: Tensor) -> None:
             f"{of}: expected a batch axis and a sequence axis, neither empty, got shape "
             f"{tuple(sequences.shape)}; a sequence has at least its end symbol"
         )
-    _check_int64(name, lens, ("B",))
-    batch_size, longest = sequences.shape[:2]
-    check_same_batch(name, lens, of, batch_size)
-    if lens.device.type != "cpu":
-        return
-    wrong = (lens < 1) | (lens > longest)
-    if bool(wrong.any()):
-        pair = int(wrong.nonzero()[0])
-        raise ShapeError(
-            f"{name}: expected lengths from 1 to {longest} (the size of {of}), got {int(lens[pair])} "
-            f"for pair {pair}; lengths count the end symbol but not the padding"
-        )
+    checked_lengths(name, lens, *sequences.shape[:2], of, lens.device)
 
 
 def check_same_batch(name: str, values: Tensor, of: str, batch_size: int) -> None:

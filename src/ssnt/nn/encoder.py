@@ -62,7 +62,7 @@ class LSTMEncoder(SymbolLSTM):
     def forward(self, src: Tensor, src_lens: Tensor, condition: Tensor | None = None) -> Tensor:
         """Maps symbols (B, I) to states (B, I, H), zero in the padding; H doubles if bidirectional."""
         check_symbols("src", src, ("B", "I"), self.vocab_size)
-        host_lens = src_lens.cpu()
+        host_lens = src_lens.cpu().long()
         check_lengths("src_lens", host_lens, "src", src)
         inputs = self._inputs(src, condition)  # (B, I, E + C)
         packed = pack_padded_sequence(inputs, host_lens, batch_first=True, enforce_sorted=False)

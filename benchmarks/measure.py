@@ -1,0 +1,57 @@
+"""Timing and memory measurement shared by the benchmarks: ratios of things run alternately, best of several."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def alternately(candidates: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Best time of each candidate in seconds; they take turns, so that a busy moment hits them all alike."""
+    best = dict.fromkeys(candidates, float("inf"))
+    for call in candidates.values():
+        call()  # compiles, allocates, warms caches
+    for _ in range(repeats):
+        for name, call in candidates.items():
+            start = time.perf_counter()
+            call()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def _status_bytes(field: str) -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"{field} is not in /proc/self/status: memory is measured on Linux only")
+
+
+def peak_extra_bytes(call: Callable[[], object]) -> int:
+    """How far a call raises this process's resident memory above where it stood before (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # starts the high-water mark anew
+    before = _status_bytes("VmRSS")
+    call()
+    return _status_bytes("VmHWM") - before
+
+
+def in_own_process(script: str, *arguments: str) -> str:
+    """Runs a benchmark script again with arguments, in a process whose memory nobody else has touched."""
+    done = subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def conditions() -> str:
+    """Machine and commit, for the head of a report."""
+    import torch
+
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return (
+        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, commit {commit or 'unknown'}"
+    )
