@@ -57,7 +57,7 @@ def compare(batch: int, tgt_size: int, src_size: int, repeats: int, torch_too: b
 def main() -> None:
     torch.set_num_threads(1)
     print(f"# Lattice, forward and backward, one thread. {conditions()}")
-    small = compare(32, 25, 50, repeats=60)
+    small = compare(32, 25, 50, repeats=20)
     cells = 32 * 25 * 50
     for name, seconds in small.items():
         print(f"B=32 I=50 J=25   {name:10s} {seconds * 1e3:8.3f} ms  {seconds / cells * 1e9:7.2f} ns/cell")
@@ -66,7 +66,7 @@ def main() -> None:
 
     per_cell = {}
     for batch, tgt_size, src_size in ((32, 25, 50), (4, 200, 400), (32, 25, 50), (4, 200, 400)):
-        seconds = compare(batch, tgt_size, src_size, repeats=30, torch_too=False)["numba"]
+        seconds = compare(batch, tgt_size, src_size, repeats=12, torch_too=False)["numba"]
         key = (tgt_size, src_size)
         per_cell[key] = min(per_cell.get(key, float("inf")), seconds / (batch * tgt_size * src_size))
     for (tgt_size, src_size), seconds in per_cell.items():

@@ -11,9 +11,9 @@ PACKAGE = "ssnt"
 # From the bottom up. A part is a module or a subpackage directly in the package; it may import the layers
 # below it and, as long as no cycle arises, the other parts of its own layer. Parts need not exist yet.
 LAYERS = (
-    {"__about__", "errors", "types"},
+    {"__about__", "errors", "huge_pages", "types"},
     {"config", "data", "dp", "metrics"},
-    {"decode", "loss", "nn", "plots", "report", "word_grid", "factored_softmax"},
+    {"decode", "factored_softmax", "loss", "nn", "plots", "report", "word_grid"},
     {"checkpoint", "pipeline"},
     {"train"},
     {"cli", "serve"},

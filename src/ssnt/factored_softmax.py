@@ -9,6 +9,10 @@ A product of two exponentials can underflow where ``A[i]`` and ``B[j]`` peak at 
 at a cell is at most ``chunk * tiny * exp(peak_A + peak_B)``; cells where that could matter (the sum of these bounds
 against Z) are computed again from the logits themselves, in float64, and so are cells whose logits are so large that
 float32 rounds them coarsely. The backward pass treats the same cells the same way.
+
+The exponentials are kept for the backward pass if there is room, which saves a quarter of the work. Most often there
+is, for nothing: the gradient of a weight matrix has to be allocated anyway, and as long as a side has no more rows
+than the matrix has columns, a chunk's exponentials fit where its gradient will be written.
 """
 
 from __future__ import annotations
@@ -23,60 +27,80 @@ from torch import Tensor
 
 from ssnt.dp.autograd import refuse_second_order
 from ssnt.dp.diagonals import accumulation_dtype
+from ssnt.huge_pages import empty_like as empty_like_in_huge_pages
 
+_KEPT_BYTES = 64 << 20  # exponentials kept in memory of their own; beyond this they are computed again
 _EXACT_BYTES = 16 << 20  # logits of cells that are computed again
 _ROUNDING = 2.0**-14  # rounding of the logits beyond which a cell is computed again: in float32, logits above 512
 
 
 @dataclass(frozen=True)
-class _Inputs:
-    """The tensors of one call, in one dtype, with the padding taken out of the states.
+class _Side:
+    """One side of the logits, ``states @ weight.T + bias``.
 
     Attributes:
-        src_states: ``(B, I, Hs)``.
-        tgt_states: ``(B, J, Ht)``.
-        src_weight: ``(V, Hs)``.
-        tgt_weight: ``(V, Ht)``.
-        bias: ``(V,)``.
-        targets: ``(B, J)``.
-        chunk_size: Symbols a chunk.
+        states: ``(B, N, H)``.
+        weight: ``(V, H)``.
+        bias: ``(V,)``, on one side only.
     """
 
-    src_states: Tensor
-    tgt_states: Tensor
-    src_weight: Tensor
-    tgt_weight: Tensor
-    bias: Tensor
+    states: Tensor
+    weight: Tensor
+    bias: Tensor | None
+
+    @property
+    def size(self) -> int:
+        """``N``."""
+        return self.states.shape[1]
+
+    @property
+    def rows(self) -> int:
+        """``B * N``."""
+        return self.states.shape[0] * self.size
+
+    def logits(self, chunk: slice, room: Tensor) -> Tensor:
+        """Fills ``room``, of at least ``B * N * C`` numbers, and returns it as ``(B, N, C)``."""
+        width = chunk.stop - chunk.start
+        out = room.view(-1)[: self.rows * width].view(self.rows, width)
+        states, weight = self.states.flatten(0, 1).to(room.dtype), self.weight[chunk].to(room.dtype)
+        if self.bias is None:
+            torch.mm(states, weight.T, out=out)
+        else:
+            torch.addmm(self.bias[chunk].to(room.dtype), states, weight.T, out=out)
+        return out.view(*self.states.shape[:2], width)
+
+    def scratch(self, chunk_size: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Room for the logits of one chunk."""
+        return self.states.new_empty(self.rows * chunk_size, dtype=dtype)
+
+    def gradient_room(self, needed: bool) -> Tensor | None:
+        """The gradient of the weight, to be written, if it is needed and has room for exponentials meanwhile."""
+        if not needed or self.rows > self.weight.shape[1]:
+            return None
+        return empty_like_in_huge_pages(self.weight)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Both sides, the targets ``(B, J)``, and how many symbols make a chunk."""
+
+    src: _Side
+    tgt: _Side
     targets: Tensor
     chunk_size: int
 
     @property
     def vocab_size(self) -> int:
-        return self.bias.shape[0]
-
-    def chunks(self) -> Iterator[slice]:
-        for first in range(0, self.vocab_size, self.chunk_size):
-            yield slice(first, min(first + self.chunk_size, self.vocab_size))
+        return self.src.weight.shape[0]
 
     @property
     def wide(self) -> torch.dtype:
         """The dtype in which single cells are computed exactly."""
-        return accumulation_dtype(self.bias.device)
+        return accumulation_dtype(self.targets.device)
 
-    def src_logits(self, chunk: slice, dtype: torch.dtype) -> Tensor:
-        """``A``, ``(B, I, C)``."""
-        return torch.matmul(self.src_states.to(dtype), self.src_weight[chunk].to(dtype).T)
-
-    def tgt_logits(self, chunk: slice, dtype: torch.dtype) -> Tensor:
-        """``B``, ``(B, J, C)``."""
-        batch, tgt_size, width = self.tgt_states.shape
-        states, weight = self.tgt_states.to(dtype).reshape(-1, width), self.tgt_weight[chunk].to(dtype)
-        return torch.addmm(self.bias[chunk].to(dtype), states, weight.T).view(batch, tgt_size, -1)
-
-    def halves(self, chunk: slice) -> _Chunk:
-        """Both sides of a chunk, from logits that nobody else needs."""
-        dtype = self.bias.dtype
-        return _Chunk(_Half.of(self.src_logits(chunk, dtype)), _Half.of(self.tgt_logits(chunk, dtype)))
+    def chunks(self) -> Iterator[slice]:
+        for first in range(0, self.vocab_size, self.chunk_size):
+            yield slice(first, min(first + self.chunk_size, self.vocab_size))
 
     def targets_in(self, chunk: slice) -> tuple[Tensor, Tensor]:
         """Where the target is in the chunk, and its index there (0 elsewhere), ``(B, J)`` each."""
@@ -85,8 +109,8 @@ class _Inputs:
 
 
 @dataclass(frozen=True)
-class _Half:
-    """One side of a chunk: exponentials with the row maxima taken out.
+class _Exponentials:
+    """One side of a chunk.
 
     Attributes:
         exps: ``exp(logits - peak)``, ``(B, N, C)``.
@@ -97,11 +121,11 @@ class _Half:
     peaks: Tensor
 
     @classmethod
-    def of(cls, logits: Tensor) -> _Half:
+    def of(cls, logits: Tensor) -> _Exponentials:
         """Takes the logits over: they are overwritten."""
         peaks = logits.amax(dim=2)
         # A row of minus infinities has nothing to take out; its exponentials are zeros all the same.
-        peaks = torch.where(peaks == -math.inf, torch.zeros_like(peaks), peaks)
+        peaks = torch.where(peaks == -math.inf, 0.0, peaks)
         return cls(logits.sub_(peaks[..., None]).exp_(), peaks)
 
 
@@ -109,8 +133,8 @@ class _Half:
 class _Chunk:
     """Both sides of a chunk of the vocabulary."""
 
-    src: _Half
-    tgt: _Half
+    src: _Exponentials
+    tgt: _Exponentials
 
     @property
     def log_scale(self) -> Tensor:
@@ -123,9 +147,49 @@ class _Chunk:
         return self.tgt.peaks.abs()[:, :, None] + self.src.peaks.abs()[:, None, :]
 
 
+class _Rooms:
+    """Where the logits of each chunk go: into weight gradients to come, memory of their own, or a scratch buffer."""
+
+    def __init__(self, inputs: _Inputs, needed: tuple[bool, ...] | None) -> None:
+        """``needed`` tells which of the five gradients will be asked for; None if there is no backward pass."""
+        self._inputs = inputs
+        self.gradients: list[Tensor | None] = [None, None]
+        self.keeps = False
+        if needed is not None:
+            rooms = [inputs.src.gradient_room(needed[2]), inputs.tgt.gradient_room(needed[3])]
+            homeless = sum(side.rows for side, room in zip(self._sides, rooms, strict=True) if room is None)
+            element_size = inputs.src.states.element_size()
+            self.keeps = homeless * inputs.vocab_size * element_size <= _KEPT_BYTES
+            self.gradients = rooms if self.keeps else [None, None]
+        self._scratch: list[Tensor] = []
+
+    @property
+    def _sides(self) -> tuple[_Side, _Side]:
+        return self._inputs.src, self._inputs.tgt
+
+    def logits(self, chunk: slice) -> list[Tensor]:
+        """The chunk's logits of both sides, each in its room."""
+        return [side.logits(chunk, self._room(k, chunk)) for k, side in enumerate(self._sides)]
+
+    def exponentials(self, chunk: slice) -> _Chunk:
+        """The chunk's exponentials of both sides, each in its room."""
+        src, tgt = self.logits(chunk)
+        return _Chunk(_Exponentials.of(src), _Exponentials.of(tgt))
+
+    def _room(self, k: int, chunk: slice) -> Tensor:
+        gradient = self.gradients[k]
+        if gradient is not None:
+            return gradient[chunk]
+        if self.keeps:
+            return self._sides[k].scratch(chunk.stop - chunk.start)
+        if not self._scratch:
+            self._scratch = [side.scratch(self._inputs.chunk_size) for side in self._sides]
+        return self._scratch[k]
+
+
 @dataclass(frozen=True)
 class _ExactCells:
-    """Cells whose product of exponentials may have underflowed, in the widest precision there is.
+    """Cells that were computed one by one, in the widest precision there is.
 
     Attributes:
         cells: Flat indices, ``(N,)``.
@@ -137,17 +201,15 @@ class _ExactCells:
 
 
 @dataclass(frozen=True)
-class _Forward:
-    """What the forward pass computes.
+class _Normaliser:
+    """What the backward pass needs of the forward pass.
 
     Attributes:
-        log_word: ``(B, J, I)``.
-        log_norm: ``log Z``, ``(B, J, I)``.
+        log_norm: ``log Z``, ``(B, J, I)``; not to be trusted in the exact cells.
         exact: The cells that had to be computed one by one.
-        kept: The chunks' exponentials, if they were small enough to keep.
+        kept: The chunks' exponentials, if there was room for them.
     """
 
-    log_word: Tensor
     log_norm: Tensor
     exact: _ExactCells
     kept: list[_Chunk] | None
@@ -160,14 +222,26 @@ def _unsafe_cells(log_norm: Tensor, log_loss: Tensor, magnitude: Tensor) -> Tens
     return (~precise).flatten().nonzero()[:, 0]
 
 
-def _in_groups(inputs: _Inputs, cells: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Groups of cells, few enough for their logits to be held: (which cells, source rows, target rows)."""
-    tgt_size, src_size = inputs.tgt_states.shape[1], inputs.src_states.shape[1]
-    size = max(1, _EXACT_BYTES // (inputs.chunk_size * inputs.wide.itemsize))
-    for first in range(0, len(cells), size):
-        which = slice(first, first + size)
-        pair, cell = cells[which] // (tgt_size * src_size), cells[which] % (tgt_size * src_size)
-        yield which, pair * src_size + cell % src_size, pair * tgt_size + cell // src_size
+class _CellLogits:
+    """The logits of single cells, in groups small enough to be held."""
+
+    def __init__(self, inputs: _Inputs, cells: Tensor) -> None:
+        self._inputs = inputs
+        self._cells = cells
+        self._rooms = [side.scratch(inputs.chunk_size, inputs.wide) for side in (inputs.src, inputs.tgt)]
+
+    def groups(self, chunk: slice) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+        """For each group: which cells, their source rows, their target rows, and their logits ``(N, C)``."""
+        inputs = self._inputs
+        src, tgt = (side.logits(chunk, room) for side, room in zip((inputs.src, inputs.tgt), self._rooms, strict=True))
+        plane = inputs.tgt.size * inputs.src.size
+        size = max(1, _EXACT_BYTES // (inputs.chunk_size * inputs.wide.itemsize))
+        for first in range(0, len(self._cells), size):
+            which = slice(first, first + size)
+            pair, cell = self._cells[which] // plane, self._cells[which] % plane
+            src_rows = pair * inputs.src.size + cell % inputs.src.size
+            tgt_rows = pair * inputs.tgt.size + cell // inputs.src.size
+            yield which, src_rows, tgt_rows, src.flatten(0, 1)[src_rows] + tgt.flatten(0, 1)[tgt_rows]
 
 
 def _exact(inputs: _Inputs, cells: Tensor) -> tuple[_ExactCells, Tensor]:
@@ -175,11 +249,9 @@ def _exact(inputs: _Inputs, cells: Tensor) -> tuple[_ExactCells, Tensor]:
     log_norm = torch.full(cells.shape, -math.inf, dtype=inputs.wide, device=cells.device)
     chosen = torch.zeros_like(log_norm)
     targets = inputs.targets.flatten()
+    cell_logits = _CellLogits(inputs, cells)
     for chunk in inputs.chunks():
-        src = inputs.src_logits(chunk, inputs.wide).flatten(0, 1)
-        tgt = inputs.tgt_logits(chunk, inputs.wide).flatten(0, 1)
-        for which, src_rows, tgt_rows in _in_groups(inputs, cells):
-            logits = src[src_rows] + tgt[tgt_rows]  # (N, C)
+        for which, _, tgt_rows, logits in cell_logits.groups(chunk):
             log_norm[which] = torch.logaddexp(log_norm[which], torch.logsumexp(logits, dim=1))
             index = targets[tgt_rows] - chunk.start
             inside = (index >= 0) & (index < logits.shape[1])
@@ -188,114 +260,110 @@ def _exact(inputs: _Inputs, cells: Tensor) -> tuple[_ExactCells, Tensor]:
     return _ExactCells(cells, log_norm), chosen - log_norm
 
 
-def _forward(inputs: _Inputs, keep: bool) -> _Forward:
-    batch, src_size, _ = inputs.src_states.shape
-    tgt_size = inputs.tgt_states.shape[1]
-    log_norm = inputs.bias.new_full((batch, tgt_size, src_size), -math.inf)
+def _pick_targets(inputs: _Inputs, chunk: slice, src: Tensor, tgt: Tensor, chosen: Tensor) -> Tensor:
+    """The logit of each cell's target where the chunk has it, and what was ``chosen`` elsewhere, ``(B, J, I)``."""
+    inside, index = inputs.targets_in(chunk)
+    picked = src.gather(2, index[:, None, :].expand(-1, inputs.src.size, -1)).transpose(1, 2)
+    return torch.where(inside[..., None], picked + tgt.gather(2, index[..., None]), chosen)
+
+
+def _forward(inputs: _Inputs, rooms: _Rooms) -> tuple[Tensor, _Normaliser]:
+    """Returns ``log_word``, ``(B, J, I)``, and what the backward pass needs."""
+    states = inputs.src.states
+    log_norm = states.new_full((states.shape[0], inputs.tgt.size, inputs.src.size), -math.inf)
     log_loss = torch.full_like(log_norm, -math.inf)
     magnitude = torch.zeros_like(log_norm)
     chosen = torch.zeros_like(log_norm)
-    log_tiny = math.log(torch.finfo(log_norm.dtype).tiny)
     kept: list[_Chunk] = []
     for chunk in inputs.chunks():
-        src_logits, tgt_logits = inputs.src_logits(chunk, log_norm.dtype), inputs.tgt_logits(chunk, log_norm.dtype)
-        inside, index = inputs.targets_in(chunk)
-        picked = src_logits.gather(2, index[:, None, :].expand(-1, src_size, -1)).transpose(1, 2)
-        picked = picked + tgt_logits.gather(2, index[..., None])
-        chosen = torch.where(inside[..., None], picked, chosen)
-        halves = _Chunk(_Half.of(src_logits), _Half.of(tgt_logits))
-        log_scale = halves.log_scale
-        product = torch.bmm(halves.tgt.exps, halves.src.exps.transpose(1, 2))  # (B, J, I)
+        src_logits, tgt_logits = rooms.logits(chunk)
+        chosen = _pick_targets(inputs, chunk, src_logits, tgt_logits, chosen)
+        part = _Chunk(_Exponentials.of(src_logits), _Exponentials.of(tgt_logits))
+        log_scale = part.log_scale
+        product = torch.bmm(part.tgt.exps, part.src.exps.transpose(1, 2))  # (B, J, I)
         log_norm = torch.logaddexp(log_norm, product.log_().add_(log_scale))
-        log_loss = torch.logaddexp(log_loss, log_scale + (log_tiny + math.log(chunk.stop - chunk.start)))
-        magnitude = torch.maximum(magnitude, halves.magnitude)
-        if keep:
-            kept.append(halves)
+        log_chunk_loss = math.log((chunk.stop - chunk.start) * torch.finfo(log_norm.dtype).tiny)
+        log_loss = torch.logaddexp(log_loss, log_scale + log_chunk_loss)
+        magnitude = torch.maximum(magnitude, part.magnitude)
+        if rooms.keeps:
+            kept.append(part)
     log_word = (chosen - log_norm).contiguous()
     unsafe = _unsafe_cells(log_norm, log_loss, magnitude)
-    exact = _ExactCells(unsafe, unsafe.new_empty(0, dtype=inputs.wide))
+    exact = _ExactCells(unsafe, log_norm.new_empty(0, dtype=inputs.wide))
     if len(unsafe):
         exact, exact_log_word = _exact(inputs, unsafe)
         log_word.view(-1)[unsafe] = exact_log_word.to(log_word.dtype)
-    return _Forward(log_word, log_norm, exact, kept if keep else None)
+    return log_word, _Normaliser(log_norm, exact, kept if rooms.keeps else None)
 
 
-class _Gradients:
-    """Collects the gradients chunk by chunk; those nobody needs are not computed."""
+class _SideGradients:
+    """Collects the gradients of one side chunk by chunk; those nobody needs are not computed."""
 
-    def __init__(self, inputs: _Inputs, needed: tuple[bool, ...]) -> None:
-        self.inputs = inputs
-        values = (inputs.src_states, inputs.tgt_states, inputs.src_weight, inputs.tgt_weight, inputs.bias)
+    def __init__(self, side: _Side, weight: Tensor | None, needs_states: bool, needs_weight: bool, needs_bias: bool):
+        self._side = side
         # The states gather a sum over chunks; weights and bias are written once, a chunk each.
-        self.tensors = [
-            (torch.zeros_like if k < 2 else torch.empty_like)(value, memory_format=torch.contiguous_format)
-            if need
-            else None
-            for k, (value, need) in enumerate(zip(values, needed, strict=True))
-        ]
+        self.states = torch.zeros_like(side.states, memory_format=torch.contiguous_format) if needs_states else None
+        self.weight = empty_like_in_huge_pages(side.weight) if needs_weight and weight is None else weight
+        self.bias = torch.empty_like(side.bias) if needs_bias and side.bias is not None else None
 
-    def add(self, chunk: slice, grad_src: Tensor, grad_tgt: Tensor) -> None:
-        """Takes the gradients of a chunk's logits, ``(B, I, C)`` and ``(B, J, C)``."""
-        src_states, tgt_states, src_weight, tgt_weight, bias = self.tensors
-        self._add_side(grad_src, self.inputs.src_states, self.inputs.src_weight[chunk], src_states, src_weight, chunk)
-        self._add_side(grad_tgt, self.inputs.tgt_states, self.inputs.tgt_weight[chunk], tgt_states, tgt_weight, chunk)
-        if bias is not None:
-            bias[chunk] = grad_tgt.sum(dim=(0, 1))
-
-    @staticmethod
-    def _add_side(
-        grad_logits: Tensor,
-        states: Tensor,
-        weight: Tensor,
-        grad_states: Tensor | None,
-        grad_weight: Tensor | None,
-        chunk: slice,
-    ) -> None:
+    def add(self, chunk: slice, grad_logits: Tensor) -> None:
+        """Takes the gradients of a chunk's logits, ``(B, N, C)``; the chunk's exponentials are no longer needed."""
         flat = grad_logits.flatten(0, 1)
-        if grad_states is not None:
-            grad_states.view(-1, states.shape[2]).addmm_(flat, weight)
-        if grad_weight is not None:
-            torch.mm(flat.T, states.flatten(0, 1), out=grad_weight[chunk])
+        if self.states is not None:
+            self.states.view(-1, self.states.shape[2]).addmm_(flat, self._side.weight[chunk])
+        if self.weight is not None:
+            torch.mm(flat.T, self._side.states.flatten(0, 1), out=self.weight[chunk])
+        if self.bias is not None:
+            self.bias[chunk] = flat.sum(dim=0)
 
 
 def _add_exact(
-    inputs: _Inputs, exact: _ExactCells, chunk: slice, grad_log_word: Tensor, grad_src: Tensor, grad_tgt: Tensor
+    cell_logits: _CellLogits, exact: _ExactCells, chunk: slice, upstream: Tensor, grad_src: Tensor, grad_tgt: Tensor
 ) -> None:
-    """Adds the softmax part of the gradient for the cells whose product of exponentials underflowed."""
-    src = inputs.src_logits(chunk, inputs.wide).flatten(0, 1)
-    tgt = inputs.tgt_logits(chunk, inputs.wide).flatten(0, 1)
-    upstream = grad_log_word.flatten()[exact.cells]
-    grad_src, grad_tgt = grad_src.flatten(0, 1), grad_tgt.flatten(0, 1)
-    for which, src_rows, tgt_rows in _in_groups(inputs, exact.cells):
-        chances = torch.exp(src[src_rows] + tgt[tgt_rows] - exact.log_norm[which, None]).to(upstream.dtype)
+    """Adds the softmax part of the gradient for the cells that are computed one by one."""
+    upstream = upstream.flatten()[exact.cells]
+    for which, src_rows, tgt_rows, logits in cell_logits.groups(chunk):
+        chances = torch.exp(logits - exact.log_norm[which, None]).to(upstream.dtype)
         chances *= -upstream[which, None]
-        grad_src.index_add_(0, src_rows, chances)
-        grad_tgt.index_add_(0, tgt_rows, chances)
+        grad_src.flatten(0, 1).index_add_(0, src_rows, chances)
+        grad_tgt.flatten(0, 1).index_add_(0, tgt_rows, chances)
+
+
+def _softmax_ratio(normaliser: _Normaliser, grad_log_word: Tensor) -> tuple[Tensor, Tensor]:
+    """Minus the upstream gradient, and ``log Z``, with the exact cells taken out: their ratio is zero."""
+    negative = (-grad_log_word).contiguous()
+    log_norm = normaliser.log_norm.clone(memory_format=torch.contiguous_format)
+    negative.view(-1)[normaliser.exact.cells] = 0.0
+    log_norm.view(-1)[normaliser.exact.cells] = math.inf
+    return negative, log_norm
 
 
 def _backward(
-    inputs: _Inputs, forward: _Forward, grad_log_word: Tensor, needed: tuple[bool, ...]
-) -> list[Tensor | None]:
-    src_size = inputs.src_states.shape[1]
-    gradients = _Gradients(inputs, needed)
-    negative = (-grad_log_word).contiguous()
-    log_norm = forward.log_norm.clone(memory_format=torch.contiguous_format)
-    # The cells that are added one by one take no part in the products: their ratio is zero.
-    negative.view(-1)[forward.exact.cells] = 0.0
-    log_norm.view(-1)[forward.exact.cells] = math.inf
-    for number, chunk in enumerate(inputs.chunks()):
-        halves = forward.kept[number] if forward.kept is not None else inputs.halves(chunk)
-        ratio = (halves.log_scale - log_norm).exp_().mul_(negative)  # (B, J, I)
-        grad_tgt = torch.bmm(ratio, halves.src.exps).mul_(halves.tgt.exps)
-        grad_src = torch.bmm(ratio.transpose(1, 2), halves.tgt.exps).mul_(halves.src.exps)
-        if len(forward.exact.cells):
-            _add_exact(inputs, forward.exact, chunk, grad_log_word, grad_src, grad_tgt)
+    inputs: _Inputs, normaliser: _Normaliser, grad_log_word: Tensor, src: _SideGradients, tgt: _SideGradients
+) -> None:
+    """Fills the gradients of both sides."""
+    negative, log_norm = _softmax_ratio(normaliser, grad_log_word)
+    kept, rooms = normaliser.kept, _Rooms(inputs, needed=None)
+    cell_logits = _CellLogits(inputs, normaliser.exact.cells) if len(normaliser.exact.cells) else None
+    batch, tgt_size, src_size = grad_log_word.shape
+    src_scratch, tgt_scratch = inputs.src.scratch(inputs.chunk_size), inputs.tgt.scratch(inputs.chunk_size)
+    # Last chunk first: the end of the weights is what the forward pass left in the caches.
+    for number, chunk in reversed(list(enumerate(inputs.chunks()))):
+        width = chunk.stop - chunk.start
+        part = kept[number] if kept is not None else rooms.exponentials(chunk)
+        ratio = (part.log_scale - log_norm).exp_().mul_(negative)  # (B, J, I)
+        grad_src = src_scratch[: batch * src_size * width].view(batch, src_size, width)
+        grad_tgt = tgt_scratch[: batch * tgt_size * width].view(batch, tgt_size, width)
+        torch.bmm(ratio.transpose(1, 2), part.tgt.exps, out=grad_src).mul_(part.src.exps)
+        torch.bmm(ratio, part.src.exps, out=grad_tgt).mul_(part.tgt.exps)
+        if cell_logits is not None:
+            _add_exact(cell_logits, normaliser.exact, chunk, grad_log_word, grad_src, grad_tgt)
         inside, index = inputs.targets_in(chunk)
         chosen = grad_log_word * inside[..., None]
         grad_tgt.scatter_add_(2, index[..., None], chosen.sum(dim=2, keepdim=True))
         grad_src.scatter_add_(2, index[:, None, :].expand(-1, src_size, -1), chosen.transpose(1, 2))
-        gradients.add(chunk, grad_src, grad_tgt)
-    return gradients.tensors
+        src.add(chunk, grad_src)
+        tgt.add(chunk, grad_tgt)
 
 
 class FactoredLogSoftmax(torch.autograd.Function):
@@ -303,26 +371,37 @@ class FactoredLogSoftmax(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        """Takes the tensors of :class:`_Inputs`, the valid cells, the chunk size, and whether to keep exponentials."""
-        src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, chunk_size, keep = arguments
-        tensors = (src_states, tgt_states, src_weight, tgt_weight, bias, targets)
-        inputs = _Inputs(*tensors, chunk_size)
-        with torch.autocast(inputs.bias.device.type, enabled=False):
-            forward = _forward(inputs, keep)
-        ctx.save_for_backward(*tensors, valid, forward.log_norm, forward.exact.cells, forward.exact.log_norm)
-        ctx.kept = forward.kept
+        """Takes states, weights, bias, targets, the valid cells, the chunk size, and whether there will be a backward.
+
+        In the order ``src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, chunk_size, is_training``.
+        """
+        src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, chunk_size, is_training = arguments
+        inputs = _Inputs(_Side(src_states, src_weight, None), _Side(tgt_states, tgt_weight, bias), targets, chunk_size)
+        rooms = _Rooms(inputs, ctx.needs_input_grad[:5] if is_training else None)
+        with torch.autocast(bias.device.type, enabled=False):
+            log_word, normaliser = _forward(inputs, rooms)
+        exact = normaliser.exact
+        ctx.save_for_backward(*arguments[:7], normaliser.log_norm, exact.cells, exact.log_norm)
         ctx.chunk_size = chunk_size
-        return forward.log_word.masked_fill_(~valid, 0.0)
+        ctx.kept, ctx.weight_gradients = normaliser.kept, rooms.gradients
+        return log_word.masked_fill_(~valid, 0.0)
 
     @staticmethod
     def backward(ctx: Any, grad_log_word: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of states, weights and bias."""
         refuse_second_order("the word grid")
         src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, *results = ctx.saved_tensors
-        inputs = _Inputs(src_states, tgt_states, src_weight, tgt_weight, bias, targets, ctx.chunk_size)
+        inputs = _Inputs(
+            _Side(src_states, src_weight, None), _Side(tgt_states, tgt_weight, bias), targets, ctx.chunk_size
+        )
         log_norm, cells, exact_log_norm = results
-        forward = _Forward(grad_log_word, log_norm, _ExactCells(cells, exact_log_norm), ctx.kept)
+        normaliser = _Normaliser(log_norm, _ExactCells(cells, exact_log_norm), ctx.kept)
+        needs = ctx.needs_input_grad
+        src = _SideGradients(inputs.src, ctx.weight_gradients[0], needs[0], needs[2], False)
+        tgt = _SideGradients(inputs.tgt, ctx.weight_gradients[1], needs[1], needs[3], needs[4])
+        # The gradients are written over the exponentials: a second backward pass has to compute them again.
+        ctx.kept, ctx.weight_gradients = None, (None, None)
         upstream = torch.where(valid, grad_log_word, 0.0)
-        with torch.autocast(inputs.bias.device.type, enabled=False):
-            gradients = _backward(inputs, forward, upstream, ctx.needs_input_grad[:5])
-        return *gradients, None, None, None, None
+        with torch.autocast(bias.device.type, enabled=False):
+            _backward(inputs, normaliser, upstream, src, tgt)
+        return src.states, tgt.states, src.weight, tgt.weight, tgt.bias, None, None, None, None

@@ -36,7 +36,7 @@ def check_lengths(name: str, lens: Tensor, of: str, sequences: Tensor) -> None:
             f"{of}: expected a batch axis and a sequence axis, neither empty, got shape "
             f"{tuple(sequences.shape)}; a sequence has at least its end symbol"
         )
-    checked_lengths(name, lens, *sequences.shape[:2], of, lens.device)
+    checked_lengths(name, lens, sequences.size(0), sequences.size(1), of, lens.device)
 
 
 def check_same_batch(name: str, values: Tensor, of: str, batch_size: int) -> None:
