@@ -62,10 +62,10 @@ class LSTMEncoder(SymbolLSTM):
     def forward(self, src: Tensor, src_lens: Tensor, condition: Tensor | None = None) -> Tensor:
         """Maps symbols (B, I) to states (B, I, H), zero in the padding; H doubles if bidirectional."""
         check_symbols("src", src, ("B", "I"), self.vocab_size)
-        host_lens = src_lens.cpu().long()
+        host_lens = src_lens.cpu()
         check_lengths("src_lens", host_lens, "src", src)
         inputs = self._inputs(src, condition)  # (B, I, E + C)
-        packed = pack_padded_sequence(inputs, host_lens, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(inputs, host_lens.long(), batch_first=True, enforce_sorted=False)
         outputs, _ = self.lstm(packed)
         states, _ = pad_packed_sequence(outputs, batch_first=True, total_length=src.size(1))
         return states  # (B, I, H)
