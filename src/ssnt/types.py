@@ -93,3 +93,26 @@ class Alignment:
 
     positions: tuple[int, ...]
     log_prob: float
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output of a search, with the alignment that wrote it.
+
+    Attributes:
+        symbols: The output, without its end symbol.
+        log_prob: ``log p(y|x)``, or ``log p(y, a|x)`` from a search for paths.
+        score: What hypotheses were ranked by: the log probability after length normalisation.
+        alignment: The best path, with one position for each symbol and one for the end symbol if there is one.
+        delays: For each symbol (and the end symbol) how many source symbols had been read when it was written.
+        is_complete: Whether the output ended in its end symbol rather than at the length limit.
+        emit: Emission posteriors ``(J, I)``, where the search gives them.
+    """
+
+    symbols: tuple[int, ...]
+    log_prob: float
+    score: float
+    alignment: Alignment
+    delays: tuple[int, ...]
+    is_complete: bool = True
+    emit: Tensor | None = None

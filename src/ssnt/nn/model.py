@@ -102,13 +102,15 @@ class SSNT(nn.Module):
         """Returns the alignment lattice of a batch."""
         encoding = self.encode(batch)
         self._check_target(batch)
+        return self.grid_of(encoding, batch.src_lens, batch.tgt, batch.tgt_lens)
+
+    def grid_of(self, encoding: Encoding, src_lens: Tensor, tgt: Tensor, tgt_lens: Tensor) -> Grid:
+        """Returns the lattice of sources that are encoded already, with targets (B, J)."""
         src_states = self.output_dropout(encoding.states)  # (B, I, Hs)
-        tgt_states = self.output_dropout(self.decoder(batch.tgt, encoding.condition))  # (B, J, Ht)
-        log_word = self.word.log_grid(src_states, tgt_states, batch.tgt, batch.src_lens, batch.tgt_lens)
-        decisions = self.transition.log_grid(src_states, tgt_states)
-        return Grid(  # all (B, J, I)
-            log_word, decisions.log_emit, decisions.log_shift, batch.src_lens, batch.tgt_lens
-        )
+        tgt_states = self.output_dropout(self.decoder(tgt, encoding.condition))  # (B, J, Ht)
+        log_word = self.word.log_grid(src_states, tgt_states, tgt, src_lens, tgt_lens)  # (B, J, I)
+        decisions = self.transition.log_grid(src_states, tgt_states)  # (B, J, I), both
+        return Grid(log_word, decisions.log_emit, decisions.log_shift, src_lens, tgt_lens)
 
     def loss(
         self,

@@ -1,0 +1,249 @@
+"""Models as the searches see them.
+
+A search keeps ``K`` prefixes for each of ``B`` sources, as dense ``(B, K)`` layouts; row ``b * K + k`` of a flat tensor
+is prefix k of source b. It asks a model for the *columns* of those prefixes: at every source position the two decisions
+and whatever it needs of the distribution over the next symbol, of which there are too many to hold for all cells.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from ssnt.nn import SSNT, Encoding
+from ssnt.nn.recurrent import LSTMState
+from ssnt.types import BOS_ID, Batch, Grid
+
+
+class Source(Protocol):
+    """Encoded sources.
+
+    Attributes:
+        src_lens: Lengths, ``(B,)``.
+    """
+
+    src_lens: Tensor
+
+    def select(self, items: Tensor) -> Self:
+        """Returns the sources ``items``, in that order; one may be taken several times."""
+        ...
+
+
+class Columns(Protocol):
+    """The model at every source position, for ``K`` prefixes of each source.
+
+    Attributes:
+        log_emit: Log probability of emitting, ``(B, K, I)``; minus infinity in padding.
+        log_shift: Log probability of shifting, ``(B, K, I)``; minus infinity in padding.
+    """
+
+    log_emit: Tensor
+    log_shift: Tensor
+
+    def log_mixture(self, log_weights: Tensor) -> Tensor:
+        """``log sum_i weight_i p(v | i)`` for all symbols, ``(B, K, I) -> (B, K, V)``."""
+        ...
+
+    def log_word(self, prefixes: Tensor, symbols: Tensor) -> Tensor:
+        """``log p(symbol | i)`` at all positions, for prefixes and symbols ``(B, M)``: ``(B, M, I)``."""
+        ...
+
+    def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """The whole distribution at single cells: flat prefix rows ``(P,)`` and positions ``(P,)`` to ``(P, V)``."""
+        ...
+
+
+SourceT = TypeVar("SourceT", bound=Source)
+StateT = TypeVar("StateT")
+
+
+class Scorer(Protocol[SourceT, StateT]):
+    """A model, or several as one."""
+
+    vocab_size: int
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether sources can be read one symbol at a time."""
+        ...
+
+    def read(self, batch: Batch) -> SourceT:
+        """Encodes the sources of a batch; targets are not looked at."""
+        ...
+
+    def start(self, source: SourceT) -> StateT:
+        """The state of the empty prefix, one row a source."""
+        ...
+
+    def advance(self, source: SourceT, state: StateT, rows: Tensor, items: Tensor, symbols: Tensor) -> StateT:
+        """Takes ``rows`` of a state, which belong to sources ``items``, and appends ``symbols``, all ``(N,)``."""
+        ...
+
+    def columns(self, source: SourceT, state: StateT) -> Columns:
+        """The columns of the ``B * K`` rows of a state."""
+        ...
+
+    def grid(self, source: SourceT, tgt: Tensor, tgt_lens: Tensor) -> Grid:
+        """The lattices of given outputs ``(B, J)``, one a source."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Encoded sources of one model, with the source half of the word logits.
+
+    Attributes:
+        states: ``(B, I, Hs)``, zero in padding.
+        src_lens: ``(B,)``.
+        condition: Tags ``(B, C)``, or None.
+        logits: ``h W_h^T``, ``(B, I, V)``.
+        exps: ``exp(logits - peaks)``, ``(B, I, V)``.
+        peaks: ``(B, I)``.
+    """
+
+    states: Tensor
+    src_lens: Tensor
+    condition: Tensor | None
+    logits: Tensor
+    exps: Tensor
+    peaks: Tensor
+
+    def select(self, items: Tensor) -> ModelSource:
+        """Returns the sources ``items``, in that order."""
+        condition = None if self.condition is None else self.condition[items]
+        kept = (self.logits[items], self.exps[items], self.peaks[items])
+        return ModelSource(self.states[items], self.src_lens[items], condition, *kept)
+
+
+@dataclass(frozen=True)
+class PrefixState:
+    """The decoder after each prefix.
+
+    Attributes:
+        recurrent: What the LSTM remembers, ``N`` rows.
+        output: ``s_j``, ``(N, Ht)``.
+    """
+
+    recurrent: LSTMState
+    output: Tensor
+
+
+class ModelColumns:
+    """Columns of one model; the vocabulary meets the positions in matrix products only, as in training."""
+
+    def __init__(self, model: SSNT, source: ModelSource, output: Tensor) -> None:
+        batch, src_size, _ = source.states.shape
+        self._source = source
+        prefix_states = output.view(batch, -1, output.shape[1])  # (B, K, Ht)
+        decisions = model.transition.log_grid(source.states, prefix_states)  # (B, K, I)
+        outside = torch.arange(src_size, device=output.device) >= source.src_lens[:, None, None]
+        self.log_emit = decisions.log_emit.masked_fill(outside, -math.inf)
+        self.log_shift = decisions.log_shift.masked_fill(outside, -math.inf)
+        self._logits = torch.nn.functional.linear(prefix_states, model.word.tgt_weight, model.word.bias)  # (B, K, V)
+        self._peaks = self._logits.amax(dim=2)  # (B, K)
+        exps = torch.exp(self._logits - self._peaks[..., None])
+        self._log_scale = self._peaks[:, :, None] + source.peaks[:, None, :]  # (B, K, I)
+        product = torch.bmm(exps, source.exps.transpose(1, 2))
+        self._log_norm = product.log() + self._log_scale
+        self._unsafe = self._find_unsafe()
+        if len(self._unsafe):
+            rows, positions = self._unsafe // src_size, self._unsafe % src_size
+            self._log_norm.view(-1)[self._unsafe] = torch.logsumexp(self._cell_logits(rows, positions), dim=1)
+
+    def _find_unsafe(self) -> Tensor:
+        """Cells whose product of exponentials may have lost something to underflow; see ``factored_softmax``."""
+        info = torch.finfo(self._log_norm.dtype)
+        log_loss = self._log_scale + math.log(info.tiny * self._logits.shape[2])
+        return (~(log_loss - self._log_norm <= math.log(info.eps))).flatten().nonzero()[:, 0]
+
+    def _cell_logits(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """Logits of single cells, ``(P, V)``."""
+        width = self._logits.shape[1]
+        return self._logits.flatten(0, 1)[rows] + self._source.logits[rows // width, positions]
+
+    def log_mixture(self, log_weights: Tensor) -> Tensor:
+        """``log sum_i weight_i p(v | i)`` for all symbols, ``(B, K, V)``."""
+        peak = log_weights.amax(dim=2, keepdim=True)
+        peak = torch.where(peak == -math.inf, 0.0, peak)
+        ratio = torch.exp(log_weights - peak + self._log_scale - self._log_norm)
+        if len(self._unsafe):
+            ratio.view(-1)[self._unsafe] = 0.0
+        mass = torch.bmm(ratio, self._source.exps).log() + (self._logits - self._peaks[..., None])
+        if len(self._unsafe):
+            mass = torch.logaddexp(mass, self._unsafe_mass(log_weights - peak))
+        return mass + peak
+
+    def _unsafe_mass(self, log_weights: Tensor) -> Tensor:
+        src_size = log_weights.shape[2]
+        rows, positions = self._unsafe // src_size, self._unsafe % src_size
+        log_share = log_weights.flatten()[self._unsafe]
+        chances = torch.exp(log_share[:, None] + self.log_words(rows, positions))
+        total = torch.zeros_like(self._logits).flatten(0, 1).index_add_(0, rows, chances)
+        return total.log().view_as(self._logits)
+
+    def log_word(self, prefixes: Tensor, symbols: Tensor) -> Tensor:
+        """``log p(symbol | i)`` at all positions, ``(B, M, I)``."""
+        src_size = self._log_norm.shape[2]
+        at_source = self._source.logits.gather(2, symbols[:, None, :].expand(-1, src_size, -1)).transpose(1, 2)
+        across = prefixes[..., None]
+        at_prefix = self._logits.gather(1, across.expand(-1, -1, self._logits.shape[2])).gather(2, symbols[..., None])
+        return at_source + at_prefix - self._log_norm.gather(1, across.expand(-1, -1, src_size))
+
+    def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """The whole distribution at single cells, ``(P, V)``."""
+        log_norm = self._log_norm.flatten(0, 1)[rows, positions]
+        return self._cell_logits(rows, positions) - log_norm[:, None]
+
+
+class ModelScorer:
+    """One :class:`~ssnt.nn.SSNT` as the searches see it; dropout is the model's own affair, so call ``eval()``."""
+
+    def __init__(self, model: SSNT) -> None:
+        self.model = model
+        self.vocab_size = model.config.tgt_vocab_size
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the encoder can be stepped."""
+        return self.model.encoder.is_streaming
+
+    def read(self, batch: Batch) -> ModelSource:
+        """Encodes the sources of a batch."""
+        encoding = self.model.encode(batch)
+        return self.source_of(encoding.states, batch.src_lens, encoding.condition)
+
+    def source_of(self, states: Tensor, src_lens: Tensor, condition: Tensor | None) -> ModelSource:
+        """Wraps encoder states ``(B, I, Hs)`` that were made elsewhere, such as one position of a stream."""
+        inside = torch.arange(states.shape[1], device=states.device) < src_lens[:, None]
+        states = torch.where(inside[..., None], states, 0.0)
+        logits = torch.nn.functional.linear(states, self.model.word.src_weight)  # (B, I, V)
+        peaks = logits.amax(dim=2)
+        return ModelSource(states, src_lens, condition, logits, torch.exp(logits - peaks[..., None]), peaks)
+
+    def start(self, source: ModelSource) -> PrefixState:
+        """The state of the empty prefix, one row a source."""
+        batch = source.states.shape[0]
+        begin = torch.full((batch,), BOS_ID, device=source.states.device)
+        output, state = self.model.decoder.step(begin, self.model.decoder.initial_state(batch), source.condition)
+        return PrefixState(state, output)
+
+    def advance(
+        self, source: ModelSource, state: PrefixState, rows: Tensor, items: Tensor, symbols: Tensor
+    ) -> PrefixState:
+        """Takes ``rows`` of a state and appends ``symbols``."""
+        condition = None if source.condition is None else source.condition[items]
+        output, recurrent = self.model.decoder.step(symbols, state.recurrent.select(rows), condition)
+        return PrefixState(recurrent, output)
+
+    def columns(self, source: ModelSource, state: PrefixState) -> ModelColumns:
+        """The columns of the ``B * K`` rows of a state."""
+        return ModelColumns(self.model, source, state.output)
+
+    def grid(self, source: ModelSource, tgt: Tensor, tgt_lens: Tensor) -> Grid:
+        """The lattices of given outputs."""
+        encoding = Encoding(source.states, source.condition)
+        return self.model.grid_of(encoding, source.src_lens, tgt, tgt_lens)
