@@ -1,8 +1,8 @@
 """Learns German past participles and shows where each letter is written.
 
-A uniSSNT+ reads an infinitive and writes its participle (zocken -> gezockt). It is trained on two hundred regular
+A uniSSNT+ reads an infinitive and writes its participle (zocken -> gezockt). It is trained on 180 regular
 verbs made from their stems, scored exactly on verbs with stems it has not seen, and asked for an alignment, which is
-saved as a picture. Takes some ten seconds.
+saved as a picture. Takes some fifteen seconds.
 
     python examples/demo.py [--out DIRECTORY] [--epochs N]
 """
@@ -94,8 +94,7 @@ def main() -> None:
     model.eval()
     print("\nVerbs with stems never seen, and the exact probability of their participle:")
     with torch.no_grad():
-        grid = model(symbols.batch(held_out))
-        distribution = AlignmentDistribution(grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
+        distribution = AlignmentDistribution.of(model(symbols.batch(held_out)))
         chances, delays, best = (
             distribution.log_partition().exp(),
             distribution.expected_delay(),

@@ -94,7 +94,7 @@ class RandomLattices:
         return RandomLattices(*grids, self.src_lens, self.tgt_lens)
 
 
-def random_lattices(seed: int, batch: int = 5, longest: int = 6) -> RandomLattices:
+def random_lattices(seed: int, batch: int = 5, longest: int = 6, normalised: bool = False) -> RandomLattices:
     """Lattices of many characters: mild, peaked, extreme, unnormalised, and with minus infinity sprinkled in."""
     rng = np.random.default_rng(seed)
     src_lens = rng.integers(1, longest + 1, size=batch)
@@ -104,7 +104,7 @@ def random_lattices(seed: int, batch: int = 5, longest: int = 6) -> RandomLattic
     word = -rng.exponential(size=shape) * scale
     logits = rng.normal(size=shape) * rng.choice([0.3, 3.0, 100.0], size=(batch, 1, 1))
     emit, shift = -np.logaddexp(0.0, -logits), -np.logaddexp(0.0, logits)
-    if rng.random() < 0.2:  # scores need not be probabilities
+    if rng.random() < 0.2 and not normalised:  # scores need not be probabilities
         word, shift = word + rng.normal() * 5, shift + abs(rng.normal())
     for values, rate in ((word, 0.3), (emit, 0.1), (shift, 0.2)):
         hit = rng.random(size=(batch, 1, 1)) < 0.4

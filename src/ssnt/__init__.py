@@ -9,7 +9,7 @@ from ssnt.__about__ import __version__
 from ssnt.dp import AlignmentDistribution, available_backends, resolve_backend
 from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError, SsntError
 from ssnt.loss import SSNTLoss, ssnt_loss
-from ssnt.types import Alignment, Batch, Grid, Posteriors
+from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Grid, Posteriors
 from ssnt.word_grid import linear_word_grid
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "BOS_ID",
+    "EOS_ID",
+    "PAD_ID",
     "SSNT",
+    "UNK_ID",
     "Alignment",
     "AlignmentDistribution",
     "BackendError",

@@ -9,19 +9,39 @@ from torch import Tensor, nn
 
 from ssnt.dp.autograd import negative_log_likelihood
 from ssnt.dp.checks import checked_grid, require_end
-from ssnt.errors import ConfigError
+from ssnt.dp.dispatch import require_backend_name
+from ssnt.errors import ConfigError, DataError
 from ssnt.types import End
+
+_ROUNDING = 1e-2  # nats: what sums of float32 log probabilities may exceed zero by
 
 Reduction = Literal["none", "sum", "mean", "token"]
 
 
-def _check_options(end: str, reduction: str, fastemit: float) -> None:
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _check_options(end: str, reduction: str, backend: str, fastemit: float) -> None:
     require_end(end)
+    require_backend_name(backend)
     if reduction not in get_args(Reduction):
         expected = ", ".join(map(repr, get_args(Reduction)))
         raise ConfigError(f"reduction must be one of {expected}, got {reduction!r}")
-    if not (0.0 <= fastemit < math.inf):
+    if not _is_number(fastemit) or not (0.0 <= fastemit < math.inf):
         raise ConfigError(f"fastemit must be a finite number of at least 0, got {fastemit!r}")
+
+
+def _raise_if_more_than_certain(nll: Tensor) -> None:
+    """On the host, raises if a probability exceeds one by more than rounding explains."""
+    if nll.device.type != "cpu" or not bool((nll < -_ROUNDING).any()):
+        return
+    b = int((nll < -_ROUNDING).nonzero()[0])
+    raise DataError(
+        f"pair {b} has log p(y|x) = {-nll[b].item():.4g}, which is above 0: log_word, log_emit and log_shift must be "
+        "log probabilities; apply log_softmax to word logits, logsigmoid(z) and logsigmoid(-z) to an emission logit z "
+        "(for weights that need not be normalised there is AlignmentDistribution.log_partition)"
+    )
 
 
 def ssnt_loss(
@@ -38,14 +58,16 @@ def ssnt_loss(
 ) -> Tensor:
     """Negative log-likelihood ``-log p(y|x)``, with the alignment summed out exactly.
 
-    The recursion runs in float64 whatever autocast does. A pair that no path can explain has an infinite loss and a
-    zero gradient. On the CPU a NaN in a valid cell raises; on other devices, where looking would make the device wait,
-    it makes the loss NaN. The loss can be differentiated once; a second time raises.
+    The recursion runs in float64 whatever autocast does (make log probabilities from ``logits.float()`` under autocast:
+    what was rounded before cannot be mended here). A pair that no path can explain has an infinite loss and a zero
+    gradient; ``reduction="none"`` shows which. On the CPU a NaN in a valid cell raises; on other devices, where looking
+    would make the device wait, it makes the loss NaN. The loss can be differentiated once; a second time raises.
 
     Args:
-        log_word: ``log p(y_j | h_i, s_j)``, ``(B, J, I)``, float32 or float64.
+        log_word: ``log p(y_j | h_i, s_j)``, ``(B, J, I)``, float32 or float64 (half precision is widened). ``s_j`` may
+            depend on the target symbols before ``y_j`` only, and not on the alignment.
         log_emit: Log probability of emitting at the cell, same shape.
-        log_shift: Log probability of shifting at the cell, same shape.
+        log_shift: Log probability of shifting at the cell, same shape; emitting and shifting sum to one.
         src_lens: Source lengths, ``(B,)``.
         tgt_lens: Target lengths, ``(B,)``.
         end: ``"any"``: a path may end at any source position (the paper); ``"last"``: it must consume the input.
@@ -60,13 +82,14 @@ def ssnt_loss(
 
     Raises:
         ShapeError: A tensor has the wrong rank, size, dtype or device, or a length is out of range.
-        DataError: A valid cell holds NaN or plus infinity (CPU only).
+        DataError: A valid cell holds NaN or plus infinity, or a pair has a probability above one (CPU only).
         ConfigError: An option is unknown or out of range.
         BackendError: The backend cannot run on this device.
     """
-    _check_options(end, reduction, fastemit)
+    _check_options(end, reduction, backend, fastemit)
     grid = checked_grid(log_word, log_emit, log_shift, src_lens, tgt_lens)
     nll = negative_log_likelihood(grid, end, backend, emission_scale=1.0 + fastemit)
+    _raise_if_more_than_certain(nll)
     if reduction == "none":
         return nll
     if reduction == "sum":
@@ -89,7 +112,7 @@ class SSNTLoss(nn.Module):
     ) -> None:
         """Keeps the options of :func:`ssnt_loss`, having checked them."""
         super().__init__()
-        _check_options(end, reduction, fastemit)
+        _check_options(end, reduction, backend, fastemit)
         self.options: dict[str, Any] = {
             "end": end,
             "reduction": reduction,

@@ -31,20 +31,23 @@ class _MovesBetweenDevices:
 
 @dataclass(frozen=True)
 class Batch(_MovesBetweenDevices):
-    """A padded batch of pairs; both sides end in ``</s>``, and the lengths count it.
+    """A padded batch of pairs, or of sources alone.
+
+    Both sides of a pair end in ``EOS_ID``, and the lengths count it. That is a convention and is not checked: a model
+    trained without end symbols does not know where to stop.
 
     Attributes:
-        src: Source symbols, ``(B, I)``.
+        src: Source symbols, ``(B, I)``, padded with ``PAD_ID``.
         src_lens: Source lengths, ``(B,)``.
-        tgt: Target symbols, ``(B, J)``.
-        tgt_lens: Target lengths, ``(B,)``.
-        features: Tag sets padded with ``PAD_ID``, ``(B, F)``, or None.
+        tgt: Target symbols, ``(B, J)``, padded with ``PAD_ID``; None where there is nothing but sources.
+        tgt_lens: Target lengths, ``(B,)``; None where ``tgt`` is.
+        features: Tag sets, ``(B, F)``, or None; ``PAD_ID`` (0) stands for no tag, so tags count from 1.
     """
 
     src: Tensor
     src_lens: Tensor
-    tgt: Tensor
-    tgt_lens: Tensor
+    tgt: Tensor | None = None
+    tgt_lens: Tensor | None = None
     features: Tensor | None = None
 
 
@@ -75,7 +78,8 @@ class Posteriors:
 
     Attributes:
         emit: ``P(a_j = i | x, y)``, ``(B, J, I)``; sums to one over ``i``. Zero in padding.
-        shift: Probability of shifting from ``i`` to ``i + 1`` while waiting to write ``y_j``, ``(B, J, I)``.
+        shift: Probability of shifting from ``i`` to ``i + 1`` while waiting to write ``y_j``, ``(B, J, I)``. Zero in
+            padding.
     """
 
     emit: Tensor

@@ -28,16 +28,20 @@ def _check_shapes(named: dict[str, Any], targets: Any) -> None:
     if tgt.ndim != 3 or 0 in tgt.shape or tgt.shape[0] != src.shape[0]:
         expected = f"({src.shape[0]}, J, Ht) with no empty axis"
         raise ShapeError(f"tgt_states must have shape {expected}, got {tuple(tgt.shape)}")
-    if bias.ndim != 1 or len(bias) == 0:
-        raise ShapeError(f"bias must have shape (V,) with V at least 1, got {tuple(bias.shape)}")
+    if src_weight.ndim != 2 or 0 in src_weight.shape:
+        raise ShapeError(f"src_weight must have shape (V, Hs) with no empty axis, got {tuple(src_weight.shape)}")
+    vocab_size = src_weight.shape[0]
     for name, weight, states in (("src_weight", src_weight, src), ("tgt_weight", tgt_weight, tgt)):
-        if weight.shape != (len(bias), states.shape[2]):
-            expected = f"(V, H) = ({len(bias)}, {states.shape[2]})"
+        if weight.shape != (vocab_size, states.shape[2]):
+            expected = f"(V, H) = ({vocab_size}, {states.shape[2]}), as src_weight and the states have"
             raise ShapeError(f"{name} must have shape {expected}, got {tuple(weight.shape)}")
+    if bias.shape != (vocab_size,):
+        raise ShapeError(f"bias must have shape (V,) = ({vocab_size},), as src_weight has, got {tuple(bias.shape)}")
     if targets.dtype not in (torch.int32, torch.int64):
         raise ShapeError(f"targets must be int32 or int64, got {targets.dtype}")
     if targets.shape != tgt.shape[:2]:
-        raise ShapeError(f"targets must have shape (B, J) = {tuple(tgt.shape[:2])}, got {tuple(targets.shape)}")
+        expected = f"(B, J) = {tuple(tgt.shape[:2])}, as tgt_states has"
+        raise ShapeError(f"targets must have shape {expected}, got {tuple(targets.shape)}")
 
 
 def _check_targets(targets: Tensor, valid_rows: Tensor, vocab_size: int) -> Tensor:
@@ -103,10 +107,10 @@ def linear_word_grid(
 
     Args:
         src_states: ``(B, I, Hs)``.
-        tgt_states: ``(B, J, Ht)``.
+        tgt_states: ``(B, J, Ht)``; row j is the state *before* symbol j, made from the symbols before it only.
         src_weight: ``(V, Hs)``.
         tgt_weight: ``(V, Ht)``.
-        bias: ``(V,)``; minus infinity bans a symbol.
+        bias: ``(V,)``, zeros for none; minus infinity bans a symbol.
         targets: Symbols ``(B, J)``.
         src_lens: Source lengths ``(B,)``; positions beyond them are ignored, whatever they hold.
         tgt_lens: Target lengths ``(B,)``, likewise.

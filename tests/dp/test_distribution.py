@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssnt import AlignmentDistribution, BackendError, DataError, ShapeError
+from ssnt import AlignmentDistribution, BackendError, ConfigError, DataError
 
 from oracles import random_lattices
 
@@ -181,12 +181,12 @@ def test_improper_values_raise_everywhere(value):
 def test_bad_arguments():
     grids = [torch.full((1, 2, 3), -1.0) for _ in range(3)]
     lens = torch.tensor([3]), torch.tensor([2])
-    with pytest.raises(ShapeError, match="end must be one of 'any', 'last', got 'first'"):
+    with pytest.raises(ConfigError, match="end must be one of 'any', 'last', got 'first'"):
         AlignmentDistribution(*grids, *lens, end="first")
     distribution = AlignmentDistribution(*grids, *lens)
-    with pytest.raises(ShapeError, match="k must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="k must be a whole number of at least 1, got 0"):
         distribution.kbest(0)
-    with pytest.raises(ShapeError, match="n must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="n must be a whole number of at least 1, got 0"):
         distribution.sample(0)
 
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from ssnt.errors import DataError, ShapeError
+from ssnt.errors import ConfigError, DataError, ShapeError
 from ssnt.types import End, Grid
 
 _FLOATS = (torch.float32, torch.float64)
@@ -23,13 +23,19 @@ _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 def require_tensor(name: str, value: Any) -> None:
     """Raises unless ``value`` is a tensor."""
     if not isinstance(value, Tensor):
-        raise ShapeError(f"{name} must be a torch.Tensor, got {type(value).__name__}")
+        raise ShapeError(f"{name} must be a torch.Tensor, got {type(value).__name__}; use torch.tensor(...)")
+
+
+def require_count(name: str, value: object) -> None:
+    """Raises unless ``value`` is a whole number of at least one."""
+    if not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
 def require_end(end: str) -> None:
     """Raises unless ``end`` is one of the two conventions."""
     if end not in get_args(End):
-        raise ShapeError(f"end must be one of {', '.join(map(repr, get_args(End)))}, got {end!r}")
+        raise ConfigError(f"end must be one of {', '.join(map(repr, get_args(End)))}, got {end!r}")
 
 
 def checked_lengths(name: str, lengths: Any, batch: int, longest: int, axis: str, device: torch.device) -> Tensor:
@@ -84,6 +90,7 @@ def checked_grid(log_word: Any, log_emit: Any, log_shift: Any, src_lens: Any, tg
         if values.dtype != widened[0].dtype:
             raise ShapeError(f"{name} must have the dtype of log_word, {widened[0].dtype}, got {values.dtype}")
     batch, tgt_size, src_size = log_word.shape
+    _raise_if_transposed(src_lens, tgt_lens, tgt_size, src_size)
     word, emit, shift = widened
     return Grid(
         word,
@@ -92,6 +99,20 @@ def checked_grid(log_word: Any, log_emit: Any, log_shift: Any, src_lens: Any, tg
         checked_lengths("src_lens", src_lens, batch, src_size, "source (I)", log_word.device),
         checked_lengths("tgt_lens", tgt_lens, batch, tgt_size, "target (J)", log_word.device),
     )
+
+
+def _raise_if_transposed(src_lens: Any, tgt_lens: Any, tgt_size: int, src_size: int) -> None:
+    """Raises if lengths on the host fit the grid the other way round only."""
+    for lens in (src_lens, tgt_lens):
+        if not isinstance(lens, Tensor) or lens.device.type != "cpu" or lens.numel() == 0:
+            return
+    longest_src, longest_tgt = int(src_lens.max()), int(tgt_lens.max())
+    fits = longest_src <= src_size and longest_tgt <= tgt_size
+    if not fits and longest_src <= tgt_size and longest_tgt <= src_size:
+        raise ShapeError(
+            f"the grids are (B, J, I) with J = {tgt_size} targets and I = {src_size} sources, but src_lens goes up to "
+            f"{longest_src} and tgt_lens to {longest_tgt}: are the grids transposed, or the lengths swapped?"
+        )
 
 
 def raise_if_improper(grid: Grid, nll: Tensor) -> None:
@@ -106,7 +127,7 @@ def raise_if_improper(grid: Grid, nll: Tensor) -> None:
         if len(wrong):
             j, i = wrong[0].tolist()
             raise DataError(
-                f"{name}[{b}, {j}, {i}] must be a log probability (at most finite; minus infinity is allowed), "
-                f"got {float(values[j, i])}"
+                f"{name}[{b}, {j}, {i}] must be a log probability (minus infinity is allowed, NaN and plus infinity "
+                f"are not), got {values[j, i].item()}"
             )
     raise DataError(f"the lattice of pair {b} gave NaN although its cells are proper; please report this")

@@ -18,9 +18,21 @@ _BACKENDS: dict[str, Backend] = {
 }
 
 
+def require_backend_name(name: str) -> None:
+    """Raises unless ``name`` is a backend or ``auto``."""
+    if name != "auto" and name not in _BACKENDS:
+        raise BackendError(f"backend must be one of 'auto', {', '.join(map(repr, _BACKENDS))}, got {name!r}")
+
+
+def _unavailable(name: str, device: torch.device) -> str | None:
+    if device.type == "cuda" and not torch.cuda.is_available():
+        return "torch sees no CUDA device here"
+    return _BACKENDS[name].unavailable(device)
+
+
 def available_backends(device: torch.device | str = "cpu") -> dict[str, str | None]:
     """Every backend's name with None if it can run on ``device``, else the reason why not."""
-    return {name: backend.unavailable(torch.device(device)) for name, backend in _BACKENDS.items()}
+    return {name: _unavailable(name, torch.device(device)) for name in _BACKENDS}
 
 
 def resolve_backend(name: str = "auto", device: torch.device | str = "cpu") -> str:
@@ -30,12 +42,10 @@ def resolve_backend(name: str = "auto", device: torch.device | str = "cpu") -> s
         BackendError: ``name`` is unknown, or was asked for and cannot run there.
     """
     device = torch.device(device)
+    require_backend_name(name)
     if name == "auto":
-        numba = _BACKENDS["numba"]
-        return "numba" if numba.unavailable(device) is None else "scan"
-    if name not in _BACKENDS:
-        raise BackendError(f"backend must be one of 'auto', {', '.join(map(repr, _BACKENDS))}, got {name!r}")
-    reason = _BACKENDS[name].unavailable(device)
+        return "numba" if _unavailable("numba", device) is None else "scan"
+    reason = _unavailable(name, device)
     if reason is not None:
         raise BackendError(f"backend {name!r} cannot run here: {reason}")
     return name

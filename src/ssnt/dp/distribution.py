@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from ssnt.dp.autograd import negative_log_likelihood, posteriors
-from ssnt.dp.checks import checked_grid, require_end
+from ssnt.dp.checks import checked_grid, require_count, require_end
 from ssnt.dp.diagonals import Moves, valid_cells
 from ssnt.dp.dispatch import solve
 from ssnt.dp.kbest import k_best
 from ssnt.dp.scan import log_departures
-from ssnt.errors import DataError, ShapeError
-from ssnt.types import Alignment, End, Posteriors
+from ssnt.errors import DataError
+from ssnt.types import Alignment, End, Grid, Posteriors
 
 
 class AlignmentDistribution:
@@ -34,10 +35,24 @@ class AlignmentDistribution:
         *,
         end: End = "any",
     ) -> None:
-        """Takes the grids of :func:`ssnt.ssnt_loss`, and checks them as it does."""
+        """Checks the grids as :func:`ssnt.ssnt_loss` does, except that their weights need not be normalised.
+
+        Args:
+            log_word: Log weight of writing the target symbol at the cell, ``(B, J, I)``.
+            log_emit: Log weight of emitting at the cell, same shape.
+            log_shift: Log weight of shifting at the cell, same shape.
+            src_lens: Source lengths, ``(B,)``.
+            tgt_lens: Target lengths, ``(B,)``.
+            end: Where a path may end: ``"any"`` or ``"last"``.
+        """
         require_end(end)
         self.end: End = end
         self.grid = checked_grid(log_word, log_emit, log_shift, src_lens, tgt_lens)
+
+    @classmethod
+    def of(cls, grid: Grid, *, end: End = "any") -> Self:
+        """The distribution of a model's grid."""
+        return cls(grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens, end=end)
 
     def log_partition(self) -> Tensor:
         """``log p(y|x)``, ``(B,)``; differentiable once."""
@@ -61,8 +76,7 @@ class AlignmentDistribution:
 
     def kbest(self, k: int) -> list[list[Alignment]]:
         """The ``k`` most probable alignments of each pair, best first; fewer where fewer are possible."""
-        if k < 1:
-            raise ShapeError(f"k must be at least 1, got {k}")
+        require_count("k", k)
         self._require_proper()
         return k_best(self.grid, self.end, k)
 
@@ -81,8 +95,10 @@ class AlignmentDistribution:
     def expected_delay(self) -> Tensor:
         """Posterior mean of the source position, counted from 1, at which each target symbol is written, ``(B, J)``.
 
-        That is the number of source symbols that have been read by then. It is exact, zero in padding, and
-        differentiable once (by a first-order expectation recursion), so that it can regularise latency.
+        That is the number of source symbols that have been read by then, one more than the zero-based positions of
+        :meth:`viterbi` and :meth:`sample`. It is exact and differentiable once (by a first-order expectation
+        recursion), so that it can regularise latency; zero in padding, so the mean delay of a batch is
+        ``expected_delay().sum() / tgt_lens.sum()``.
         """
         emit = self.posteriors().emit
         positions = torch.arange(1, emit.shape[2] + 1, device=emit.device, dtype=emit.dtype)
@@ -101,8 +117,7 @@ class AlignmentDistribution:
         Raises:
             DataError: A pair has no possible alignment.
         """
-        if n < 1:
-            raise ShapeError(f"n must be at least 1, got {n}")
+        require_count("n", n)
         self._require_proper()
         with torch.no_grad():
             weights = Moves.log_weights(self.grid, self.end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ssnt.dp.checks import checked_lengths
+from ssnt.dp.checks import checked_lengths, require_tensor
 from ssnt.errors import DataError, ModelError, ShapeError
 from ssnt.types import PAD_ID, UNK_ID
 
@@ -49,7 +49,8 @@ def check_same_batch(name: str, values: Tensor, of: str, batch_size: int) -> Non
 
 
 def check_device(name: str, values: Tensor, device: torch.device) -> None:
-    """Checks that ``values`` is where the model is."""
+    """Checks that ``values`` is a tensor, and where the model is."""
+    require_tensor(name, values)
     if values.device != device:
         raise ShapeError(
             f"{name}: expected a tensor on {device}, where the model is, got one on {values.device}; "

@@ -20,6 +20,21 @@ class PrefixDecoder(SymbolLSTM):
     To decode, ``step`` from ``initial_state`` with ``BOS_ID``; a chain of steps equals ``forward``.
     """
 
+    def __init__(
+        self,
+        vocab_size: int,
+        embed_size: int,
+        hidden_size: int,
+        *,
+        layers: int = 1,
+        condition_size: int = 0,
+        dropout: float = 0.0,
+    ) -> None:
+        # Never bidirectional: that would show a state the symbols it is to predict.
+        super().__init__(
+            vocab_size, embed_size, hidden_size, layers=layers, condition_size=condition_size, dropout=dropout
+        )
+
     def forward(self, tgt: Tensor, condition: Tensor | None = None) -> Tensor:
         """Maps the target (B, J) to states (B, J, H), each from the symbols before its own."""
         check_symbols("tgt", tgt, ("B", "J"), self.vocab_size)

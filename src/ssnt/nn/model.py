@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
-from ssnt.errors import ModelError, ShapeError
+from ssnt.errors import ConfigError, ModelError, ShapeError
 from ssnt.loss import Reduction, ssnt_loss
 from ssnt.nn.checks import check_device, check_lengths, check_same_batch
 from ssnt.nn.decoder import PrefixDecoder
@@ -42,6 +42,13 @@ class SSNT(nn.Module):
         config: The settings.
         encoder: An encoder to use instead of the paper's LSTM; ``src_vocab_size``, ``encoder_layers``
             and ``bidirectional`` then have no effect. Must be an ``nn.Module``.
+
+    Attributes:
+        encoder: Source symbols to states; a unidirectional one can be stepped.
+        decoder: Output prefixes to states, at once or by steps.
+        features: The tag encoder, None in a model without tags.
+        word: States to the distribution over the next symbol.
+        transition: States to the decision between emitting and shifting.
     """
 
     encoder: Encoder
@@ -49,6 +56,8 @@ class SSNT(nn.Module):
 
     def __init__(self, config: ModelConfig, *, encoder: Encoder | None = None) -> None:
         super().__init__()
+        if not isinstance(config, ModelConfig):
+            raise ConfigError(f"config: expected a ModelConfig, got {type(config).__name__}; use ModelConfig(...)")
         self.config = config
         has_tags = config.feature_vocab_size > 0
         self.features = FeatureEncoder(config.feature_vocab_size, config.feature_size) if has_tags else None
@@ -101,8 +110,8 @@ class SSNT(nn.Module):
     def grid(self, batch: Batch) -> Grid:
         """Returns the alignment lattice of a batch."""
         encoding = self.encode(batch)
-        self._check_target(batch)
-        return self.grid_of(encoding, batch.src_lens, batch.tgt, batch.tgt_lens)
+        tgt, tgt_lens = self._checked_target(batch)
+        return self.grid_of(encoding, batch.src_lens, tgt, tgt_lens)
 
     def grid_of(self, encoding: Encoding, src_lens: Tensor, tgt: Tensor, tgt_lens: Tensor) -> Grid:
         """Returns the lattice of sources that are encoded already, with targets (B, J)."""
@@ -159,6 +168,8 @@ class SSNT(nn.Module):
         return NeuralTransition(src_size, self.config.hidden_size, hidden_size)
 
     def _check_source(self, batch: Batch) -> None:
+        if not isinstance(batch, Batch):
+            raise ShapeError(f"batch: expected an ssnt.Batch, got {type(batch).__name__}")
         device = self.word.bias.device
         check_device("src", batch.src, device)
         check_device("src_lens", batch.src_lens, device)
@@ -181,9 +192,13 @@ class SSNT(nn.Module):
         check_device("features", batch.features, self.word.bias.device)
         check_same_batch("features", batch.features, "src", batch.src.size(0))
 
-    def _check_target(self, batch: Batch) -> None:
+    def _checked_target(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        tgt, tgt_lens = batch.tgt, batch.tgt_lens
+        if tgt is None or tgt_lens is None:
+            raise ModelError("tgt and tgt_lens: expected the targets of every pair, got None; give both with the batch")
         device = self.word.bias.device
-        check_device("tgt", batch.tgt, device)
-        check_device("tgt_lens", batch.tgt_lens, device)
-        check_lengths("tgt_lens", batch.tgt_lens, "tgt", batch.tgt)
-        check_same_batch("tgt", batch.tgt, "src", batch.src.size(0))
+        check_device("tgt", tgt, device)
+        check_device("tgt_lens", tgt_lens, device)
+        check_lengths("tgt_lens", tgt_lens, "tgt", tgt)
+        check_same_batch("tgt", tgt, "src", batch.src.size(0))
+        return tgt, tgt_lens
