@@ -21,6 +21,7 @@ from ssnt import (
     ssnt_loss,
 )
 
+from conftest import require
 from oracles import random_lattices
 
 BACKENDS = ["reference", "scan", "numba"]
@@ -201,7 +202,7 @@ def test_the_module_holds_options_only():
         ("src_lens", lambda t: t + 1, r"src_lens\[0\] must be between 1 and 3, the size of the source .* got 4"),
         ("tgt_lens", lambda t: t - 1, r"tgt_lens\[1\] must be between 1 and 2, the size of the target .* got 0"),
         ("tgt_lens", lambda t: t.tolist(), "tgt_lens must be a torch.Tensor, got list"),
-        ("tgt_lens", lambda t: t.to("meta"), "tgt_lens must be on cpu or on the CPU, got meta"),
+        ("tgt_lens", lambda t: t.to("meta"), r"tgt_lens must be on the CPU or where the grid is \(cpu\), got meta"),
     ],
 )
 def test_wrong_shapes_are_named(argument, value, message):
@@ -292,3 +293,22 @@ def test_probabilities_above_one_are_no_log_probabilities():
         ssnt_loss(grids[0] + 50, *grids[1:], **LENS)
     certain = [torch.zeros(1, 2, 1), torch.full((1, 2, 1), 1e-6), torch.full((1, 2, 1), -20.0)]
     assert ssnt_loss(*certain, torch.tensor([1]), torch.tensor([2])) == pytest.approx(-2e-6)  # rounding is no mistake
+
+
+def test_triton_through_autograd():
+    require("triton", "the Triton backend cannot be tested")
+    grids = mild_grids()
+    answers = []
+    for backend in ("triton", "scan"):
+        loss = ssnt_loss(*grids, **LENS, backend=backend)
+        answers.append((loss, *torch.autograd.grad(loss, grids)))
+    for a, b in zip(*answers, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_gradients_do_not_share_memory():
+    grids = mild_grids()
+    word, emit, _ = torch.autograd.grad(ssnt_loss(*grids, **LENS), grids)
+    before = emit.clone()
+    word.mul_(10)
+    assert torch.equal(emit, before)

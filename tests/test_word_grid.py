@@ -235,7 +235,7 @@ def changed(name, change):
         ("tgt_states", lambda t: t[:1], r"tgt_states must have shape \(2, J, Ht\).* got \(1, 3, 6\)"),
         ("src_weight", lambda t: t[:, :4], r"src_weight must have shape \(V, H\) = \(11, 5\), .* got \(11, 4\)"),
         ("tgt_weight", lambda t: t[:9], r"tgt_weight must have shape \(V, H\) = \(11, 6\), .* got \(9, 6\)"),
-        ("tgt_weight", lambda t: t.long(), "tgt_weight must have a floating-point dtype, got torch.int64"),
+        ("tgt_weight", lambda t: t.long(), "tgt_weight must have one of the dtypes float16, .*, got torch.int64"),
         ("bias", lambda t: t[None], r"bias must have shape \(V,\) = \(11,\), as src_weight has, got \(1, 11\)"),
         ("bias", lambda t: t[:-1], r"bias must have shape \(V,\) = \(11,\), as src_weight has, got \(10,\)"),
         ("src_weight", lambda t: t[:0], r"src_weight must have shape \(V, Hs\) with no empty axis, got \(0, 5\)"),
@@ -285,5 +285,20 @@ def test_wrong_lengths_and_chunks():
         linear_word_grid(*inputs, targets, src_lens=torch.tensor([4, 5]))
     with pytest.raises(ShapeError, match=r"tgt_lens\[0\] must be between 1 and 3, .* got 0"):
         linear_word_grid(*inputs, targets, tgt_lens=torch.tensor([0, 1]))
-    with pytest.raises(ConfigError, match="chunk_size must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match="chunk_size must be a whole number of at least 1, got 0"):
         linear_word_grid(*inputs, targets, chunk_size=0)
+
+
+def test_a_target_in_no_chunk_gives_nan():
+    # What the check sees on the CPU it does not look for on a GPU, where the result itself must tell.
+    inputs, targets = make_inputs(10)
+    targets[0, 1] = 99
+    valid = torch.ones(2, 3, 4, dtype=torch.bool)
+    log_word = factored_softmax.FactoredLogSoftmax.apply(*inputs, targets, valid, 5, True)
+    assert log_word[0, 1].isnan().all()
+    assert log_word[1].isfinite().all()
+
+
+def test_a_bias_that_bans_everything_is_named():
+    with pytest.raises(DataError, match="bias must leave at least one symbol possible"):
+        linear_word_grid(**changed("bias", lambda t: torch.full_like(t, -math.inf)))

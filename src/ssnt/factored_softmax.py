@@ -247,7 +247,7 @@ class _CellLogits:
 def _exact(inputs: _Inputs, cells: Tensor) -> tuple[_ExactCells, Tensor]:
     """Computes cells one by one from their logits; also returns their ``log_word``, ``(N,)``."""
     log_norm = torch.full(cells.shape, -math.inf, dtype=inputs.wide, device=cells.device)
-    chosen = torch.zeros_like(log_norm)
+    chosen = torch.full_like(log_norm, math.nan)
     targets = inputs.targets.flatten()
     cell_logits = _CellLogits(inputs, cells)
     for chunk in inputs.chunks():
@@ -273,7 +273,7 @@ def _forward(inputs: _Inputs, rooms: _Rooms) -> tuple[Tensor, _Normaliser]:
     log_norm = states.new_full((states.shape[0], inputs.tgt.size, inputs.src.size), -math.inf)
     log_loss = torch.full_like(log_norm, -math.inf)
     magnitude = torch.zeros_like(log_norm)
-    chosen = torch.zeros_like(log_norm)
+    chosen = torch.full_like(log_norm, math.nan)  # and NaN it stays for a target that is in no chunk
     kept: list[_Chunk] = []
     for chunk in inputs.chunks():
         src_logits, tgt_logits = rooms.logits(chunk)

@@ -8,18 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ssnt.dp.checks import checked_lengths, require_tensor
-from ssnt.errors import ConfigError, DataError, ShapeError
+from ssnt.dp.checks import checked_lengths, require_count, require_tensor
+from ssnt.errors import DataError, ShapeError
 from ssnt.factored_softmax import FactoredLogSoftmax
 
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _CHUNK_BYTES = 4 << 20  # logits of one chunk: they fit the caches, and the matrix products are still large
 
 
 def _check_shapes(named: dict[str, Any], targets: Any) -> None:
     for name, value in {**named, "targets": targets}.items():
         require_tensor(name, value)
-        if name != "targets" and not value.is_floating_point():
-            raise ShapeError(f"{name} must have a floating-point dtype, got {value.dtype}")
+        if name != "targets" and value.dtype not in _FLOATS:
+            expected = ", ".join(str(dtype).removeprefix("torch.") for dtype in _FLOATS)
+            raise ShapeError(f"{name} must have one of the dtypes {expected}, got {value.dtype}")
         if value.device != named["src_states"].device:
             raise ShapeError(f"{name} must be on src_states' device, {named['src_states'].device}, got {value.device}")
     src, tgt, src_weight, tgt_weight, bias = named.values()
@@ -64,6 +66,8 @@ def _raise_if_nan(log_word: Tensor, named: dict[str, Tensor], valid: dict[str, T
         if bool(improper.any()):
             index = improper.nonzero()[0].tolist()
             raise DataError(f"{name}{index} must be finite, got {value[tuple(index)].item()}")
+    if bool((named["bias"] == -math.inf).all()):
+        raise DataError("bias must leave at least one symbol possible, got minus infinity everywhere")
     raise DataError("the logits overflow: src_states @ src_weight.T or tgt_states @ tgt_weight.T is not finite")
 
 
@@ -104,6 +108,8 @@ def linear_word_grid(
     Exact for any logits: cells where the factored normaliser could underflow are found and computed again. Runs on any
     device. Half precision is computed in float32, tensors of different dtypes in the widest of them. Differentiable
     once, with respect to states, weights and bias; the weights may be views of one matrix, tied, or an embedding.
+    Between forward and backward it holds as much memory as the gradients of the weights, where it keeps what it would
+    otherwise compute twice; call it under ``torch.no_grad()`` if there will be no backward.
 
     Args:
         src_states: ``(B, I, Hs)``.
@@ -125,8 +131,8 @@ def linear_word_grid(
             NaN).
         ConfigError: ``chunk_size`` is below 1.
     """
-    if chunk_size is not None and chunk_size < 1:
-        raise ConfigError(f"chunk_size must be at least 1, got {chunk_size}")
+    if chunk_size is not None:
+        require_count("chunk_size", chunk_size)
     given = {
         "src_states": src_states,
         "tgt_states": tgt_states,

@@ -8,6 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ssnt.dp.dispatch import _BACKENDS, available_backends
 from ssnt.types import Grid
@@ -57,7 +59,7 @@ def assert_agrees(solution, truths: list[Enumeration], rtol: float, atol: float)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_500_lattices_against_enumeration(backend, end, dtype):
-    rtol, atol = (1e-9, 1e-9) if dtype == torch.float64 else (1e-5, 1e-30)
+    rtol, atol = (1e-9, 1e-9) if dtype == torch.float64 else (1e-5, 2**-60)
     impossible = 0
     for seed in BATCHES:
         truths = enumerated(seed, end)
@@ -66,6 +68,15 @@ def test_500_lattices_against_enumeration(backend, end, dtype):
         assert_agrees(solution, truths, rtol, atol)
         impossible += sum(truth.log_total == -math.inf for truth in truths)
     assert 20 < impossible < 250  # the cases do hold pairs without a path, and do not consist of them
+
+
+@given(
+    seed=st.integers(1000, 2**32 - 1), end=st.sampled_from(ENDS), name=st.sampled_from(["reference", "scan", "numba"])
+)
+def test_further_lattices_against_enumeration(seed, end, name):
+    values = random_lattices(seed).rounded()
+    solution = _BACKENDS[name].solve(grid_of(values, torch.float64), end, want_posteriors=True)
+    assert_agrees(solution, values.enumerate(end), 1e-9, 1e-9)
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -195,3 +195,25 @@ def test_derivatives_of_derivatives_raise():
     delay = AlignmentDistribution(*grids, *lens).expected_delay().sum()
     with pytest.raises(BackendError, match="the alignment posterior can be differentiated once only"):
         torch.autograd.grad(delay, grids[:1], create_graph=True)
+
+
+def test_autocast_does_not_lower_the_precision():
+    grids, lens = finite_lattices(1)
+    grids = [g.detach().float() for g in grids]
+    distribution = AlignmentDistribution(*grids, *lens)
+    plain = distribution.expected_delay(), distribution.entropy()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = distribution.expected_delay(), distribution.entropy()
+    for a, b in zip(plain, cast, strict=True):
+        assert b.dtype == torch.float32
+        assert torch.equal(a, b)
+
+
+def test_entropy_of_large_scores_in_float32():
+    generator = torch.Generator().manual_seed(0)
+    word = torch.rand(1, 50, 80, generator=generator, dtype=torch.float64).mul(-3e3).float()
+    other = torch.full_like(word, -0.7)
+    lens = torch.tensor([80]), torch.tensor([50])
+    rough = AlignmentDistribution(word, other, other, *lens).entropy()
+    exact = AlignmentDistribution(word.double(), other.double(), other.double(), *lens).entropy()
+    torch.testing.assert_close(rough.double(), exact, rtol=1e-5, atol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -87,6 +88,56 @@ def test_mass_that_underflows_and_matters_is_noticed():
     assert in_log.all()
     assert_same(got, ScanBackend().solve(grid, "any", want_posteriors=True))
     assert got.emit[0, 0, 1] > 0.3  # not the first position, which looked best
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32 - 1), end=st.sampled_from(["any", "last"]))
+def test_values_at_the_edge_of_underflow(seed, end):
+    rng = np.random.default_rng(seed)
+    shape = (20, rng.integers(1, 6), rng.integers(1, 6))
+    values = [0.0, -1.0, -300.0, -350.0, -600.0, -650.0, -700.0, -708.01, -709.0, -760.0, -1400.0, -np.inf]
+    grids = [torch.tensor(rng.choice(values, size=shape)) for _ in range(3)]
+    lens = torch.tensor(rng.integers(1, shape[2] + 1, size=20)), torch.tensor(rng.integers(1, shape[1] + 1, size=20))
+    grid = Grid(*grids, *lens)
+    expected = ScanBackend().solve(grid, end, want_posteriors=True)
+    assert_same(NumbaBackend().solve(grid, end, want_posteriors=True), expected)
+    brief = NumbaBackend().solve(grid, end, want_posteriors=False)
+    torch.testing.assert_close(brief.nll, expected.nll, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize(("tgt_size", "src_size", "weight"), [(100, 151, 1.0), (60, 101, 1.0), (300, 451, 0.5)])
+def test_lost_mass_that_grows_from_row_to_row_is_noticed(tgt_size, src_size, weight):
+    # All but the first column is entered by a shift that linear space cannot hold and left by words that it cannot
+    # hold; inside, the mass multiplies, and in the end it outweighs the column that was kept.
+    log_word = torch.zeros(1, tgt_size, src_size, dtype=torch.float64)
+    log_word[:, :, 0] = -1000.0 / (tgt_size - 1) * np.log(2)
+    log_word[:, -1, 0] = 0.0
+    log_word[:, -1, 1:] = -708.01
+    log_emit = torch.full_like(log_word, np.log(weight))
+    log_shift = log_emit.clone()
+    log_shift[:, 1:, 0] = -torch.inf
+    log_shift[:, 0, 0] = -708.01
+    grid = Grid(log_word, log_emit, log_shift, torch.tensor([src_size]), torch.tensor([tgt_size]))
+    assert_same(
+        NumbaBackend().solve(grid, "any", want_posteriors=True), ScanBackend().solve(grid, "any", want_posteriors=True)
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forking needs a system that can fork")
+def test_a_forked_child_has_threads_of_its_own():
+    grid = make_grid(np.random.default_rng(3), 40, 40, 50)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        expected = NumbaBackend().solve(grid, "any", want_posteriors=False).nll  # starts the pool
+        child = os.fork()
+        if child == 0:
+            torch.set_num_threads(2)
+            same = torch.equal(NumbaBackend().solve(grid, "any", want_posteriors=False).nll, expected)
+            os._exit(0 if same else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_kernel_exponential_is_exact_to_two_ulp():

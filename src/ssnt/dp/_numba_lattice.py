@@ -155,7 +155,7 @@ def _arrive(write, shift, arrive, scales, lossy):
         lossless = True
         for i in range(src_len):
             inflow[i] = row[i] * row_write[i]
-            lossless &= row[i] > _TINY
+            lossless &= (row[i] > _TINY) & (inflow[i] > _TINY)
         lossy[j] = not lossless
         if not total > 0.0:
             return _NEVER
@@ -202,28 +202,47 @@ def _depart(
 
 
 @_kernel()
-def _loss_is_negligible(arrive_scales, arrive_lossy, leave_scales, leave_lossy, src_len, log2_total):
+def _log2_gain(write, shift):
+    """Bounds, as a power of two, how much a unit of mass in a row can become in the next one.
+
+    Single weights are at most one, but a unit of mass may be written here *and* shifted on and written there.
+    """
+    gain = 0.0
+    most = 1.0
+    for i in range(write.shape[0] - 1, -1, -1):
+        gain = write[i] + gain * shift[i]
+        most = _larger(gain, most)
+    return math.frexp(most)[1]
+
+
+@_kernel()
+def _loss_is_negligible(write, shift, scales, lossy, log2_total):
     """Bounds what underflow took away: True if it is below 2^-60 of the result.
 
-    Weights are at most one, so the true arrivals of row j are at most ``2^arrive_scales[j]`` plus what earlier rows
-    lost, the true departures at most ``2^leave_scales[j]`` plus what later rows lost. A value that underflows in row j
-    is below 2^-1021 in units of its row, and whatever passes through it is multiplied by at most the other side's
-    largest value. A row all of whose values exceed ``_TINY`` lost nothing that matters to those values.
+    A value that underflows in row j is below 2^-1021 in units of its row, and what passes through it is multiplied by
+    at most the largest value of the other side: for arrivals these are the departures of the row, at most ``src_len *
+    2^scales[1, j]`` plus what later rows lost; for departures the arrivals, at most ``2^scales[0, j]`` plus what
+    earlier rows lost. What is lost may grow from row to row, by :func:`_log2_gain` at most. In a row that is not lossy
+    every value, and every outflow, exceeds ``_TINY``: compared with that, what underflowed there is nothing.
     """
-    tgt_len = arrive_scales.shape[0]
-    operations = 2 + int(np.ceil(math.log2(4.0 * src_len * tgt_len)))
+    tgt_len, src_len = write.shape
+    operations = 2 + int(np.ceil(math.log2(4.0 * src_len * src_len * tgt_len)))
     later = np.empty(tgt_len, np.int64)
     lost = _NEVER
     for j in range(tgt_len - 1, -1, -1):
-        if leave_lossy[j]:
-            lost = max(lost, leave_scales[j] - 1021 + operations)
-        later[j] = max(lost, leave_scales[j])
+        if lost > _NEVER:
+            lost += _log2_gain(write[j], shift[j])
+        if lossy[1, j]:
+            lost = max(lost, scales[1, j] - 1021 + operations)
+        later[j] = max(lost, scales[1, j])
     lost = _NEVER
     for j in range(tgt_len):
-        if arrive_lossy[j]:
-            lost = max(lost, arrive_scales[j] - 1021 + operations)
-        if max(lost, arrive_scales[j]) + later[j] - log2_total > 1021 - 60 - operations:
+        if lossy[0, j]:
+            lost = max(lost, scales[0, j] - 1021 + operations)
+        if max(lost, scales[0, j]) + later[j] - log2_total > 1021 - 60 - operations:
             return False
+        if lost > _NEVER:
+            lost += _log2_gain(write[j], shift[j])
     return True
 
 
@@ -264,7 +283,7 @@ def _solve_linear(log_word, log_emit, log_shift, tgt_len, src_len, end_last, wor
             shift_out,
         )
         log2_total = math.log2(total) + total_scale
-        if not _loss_is_negligible(scales[0], lossy[0], scales[1], lossy[1], src_len, log2_total):
+        if not _loss_is_negligible(write, shift, scales, lossy, log2_total):
             return math.nan
     return -(log_peaks + math.log(total) + total_scale * math.log(2.0))
 

@@ -59,9 +59,12 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         needs_word, needs_emit, needs_shift = ctx.needs_input_grad[:3]
         per_pair = -grad_nll[:, None, None]
         grad_write = emit * (per_pair * ctx.emission_scale) if needs_word or needs_emit else None
+        grad_emit = grad_write
+        if grad_write is not None and needs_word and needs_emit:
+            grad_emit = grad_write.clone()  # equal, but whoever changes one in place must not change the other
         return (
             grad_write if needs_word else None,
-            grad_write if needs_emit else None,
+            grad_emit if needs_emit else None,
             shift * per_pair if needs_shift else None,
             *[None] * 6,
         )
@@ -94,7 +97,7 @@ class _Posteriors(torch.autograd.Function):
         gradient = expected_cost_gradient(grid, ctx.end, grad_emit, grad_shift)
         dtype = grid.log_word.dtype
         grad_write = gradient.emit.to(dtype)
-        return grad_write, grad_write, gradient.shift.to(dtype), *[None] * 4
+        return grad_write, grad_write.clone(), gradient.shift.to(dtype), *[None] * 4
 
 
 def negative_log_likelihood(grid: Grid, end: End = "any", backend: str = "auto", emission_scale: float = 1.0) -> Tensor:

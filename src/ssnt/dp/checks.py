@@ -63,7 +63,7 @@ def checked_lengths(name: str, lengths: Any, batch: int, longest: int, axis: str
                 "a length counts the end symbol and not the padding"
             )
     elif lengths.device != device:
-        raise ShapeError(f"{name} must be on {device} or on the CPU, got {lengths.device}")
+        raise ShapeError(f"{name} must be on the CPU or where the grid is ({device}), got {lengths.device}")
     moved: Tensor = lengths.detach().to(device=device, dtype=torch.int64)
     return moved
 

@@ -39,6 +39,7 @@ class Backend(Protocol):
 
     * read no cell beyond a pair's lengths, and write zeros there;
     * recurse in float64 (float32 where the device has no float64), whatever the input's dtype;
+    * be exact to rounding in ``nll``, and in posteriors to rounding or 2^-60, whichever is larger;
     * take true minus infinity anywhere; give ``nll = +inf`` and zero posteriors where no path exists;
     * give ``nll = NaN`` for a pair with NaN or ``+inf`` in *any* valid cell, used or not, or with a
       length outside ``1..size``: never a finite number.

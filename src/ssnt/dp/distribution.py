@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ssnt.dp.autograd import negative_log_likelihood, posteriors
 from ssnt.dp.checks import checked_grid, require_count, require_end
-from ssnt.dp.diagonals import Moves, valid_cells
+from ssnt.dp.diagonals import Moves, accumulation_dtype, valid_cells
 from ssnt.dp.dispatch import solve
 from ssnt.dp.kbest import k_best
 from ssnt.dp.scan import log_departures
@@ -82,15 +82,20 @@ class AlignmentDistribution:
 
     def entropy(self) -> Tensor:
         """Entropy of the alignment given the pair, in nats, ``(B,)``; differentiable once."""
-        chances = self.posteriors()
-        log_write = self.grid.log_word + self.grid.log_emit
+        # The difference of two numbers that may be large and alike: in full precision, and only then rounded.
+        dtype = accumulation_dtype(self.grid.log_word.device)
+        log_word, log_emit, log_shift = (
+            values.to(dtype) for values in (self.grid.log_word, self.grid.log_emit, self.grid.log_shift)
+        )
+        grid = Grid(log_word, log_emit, log_shift, self.grid.src_lens, self.grid.tgt_lens)
+        chances, log_partition = posteriors(grid, self.end), -negative_log_likelihood(grid, self.end)
         # A decision that is never taken adds nothing, even if its log weight is minus infinity.
         mean_log_score = (
-            torch.where(chances.emit > 0, log_write, 0.0) * chances.emit
-            + torch.where(chances.shift > 0, self.grid.log_shift, 0.0) * chances.shift
+            torch.where(chances.emit > 0, log_word + log_emit, 0.0) * chances.emit
+            + torch.where(chances.shift > 0, log_shift, 0.0) * chances.shift
         ).sum(dim=(1, 2))
-        log_partition = self.log_partition()
-        return torch.where(log_partition > -math.inf, log_partition - mean_log_score, 0.0)
+        entropy = torch.where(log_partition > -math.inf, log_partition - mean_log_score, 0.0)
+        return entropy.to(self.grid.log_word.dtype)
 
     def expected_delay(self) -> Tensor:
         """Posterior mean of the source position, counted from 1, at which each target symbol is written, ``(B, J)``.
@@ -102,7 +107,7 @@ class AlignmentDistribution:
         """
         emit = self.posteriors().emit
         positions = torch.arange(1, emit.shape[2] + 1, device=emit.device, dtype=emit.dtype)
-        return emit @ positions
+        return (emit * positions).sum(dim=2)  # not a matrix product, which autocast would round
 
     def sample(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
         """Draws ``n`` independent alignments of each pair.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
+from ssnt.dp.checks import require_tensor
 from ssnt.errors import ConfigError, ModelError, ShapeError
 from ssnt.loss import Reduction, ssnt_loss
 from ssnt.nn.checks import check_device, check_lengths, check_same_batch
@@ -172,7 +173,7 @@ class SSNT(nn.Module):
             raise ShapeError(f"batch: expected an ssnt.Batch, got {type(batch).__name__}")
         device = self.word.bias.device
         check_device("src", batch.src, device)
-        check_device("src_lens", batch.src_lens, device)
+        require_tensor("src_lens", batch.src_lens)
         check_lengths("src_lens", batch.src_lens, "src", batch.src)
         self._check_features(batch)
 
@@ -198,7 +199,7 @@ class SSNT(nn.Module):
             raise ModelError("tgt and tgt_lens: expected the targets of every pair, got None; give both with the batch")
         device = self.word.bias.device
         check_device("tgt", tgt, device)
-        check_device("tgt_lens", tgt_lens, device)
+        require_tensor("tgt_lens", tgt_lens)
         check_lengths("tgt_lens", tgt_lens, "tgt", tgt)
         check_same_batch("tgt", tgt, "src", batch.src.size(0))
         return tgt, tgt_lens
