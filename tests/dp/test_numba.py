@@ -94,10 +94,10 @@ def test_mass_that_underflows_and_matters_is_noticed():
 @given(seed=st.integers(0, 2**32 - 1), end=st.sampled_from(["any", "last"]))
 def test_values_at_the_edge_of_underflow(seed, end):
     rng = np.random.default_rng(seed)
-    shape = (20, rng.integers(1, 6), rng.integers(1, 6))
+    shape = (300, rng.integers(1, 6), rng.integers(1, 6))
     values = [0.0, -1.0, -300.0, -350.0, -600.0, -650.0, -700.0, -708.01, -709.0, -760.0, -1400.0, -np.inf]
     grids = [torch.tensor(rng.choice(values, size=shape)) for _ in range(3)]
-    lens = torch.tensor(rng.integers(1, shape[2] + 1, size=20)), torch.tensor(rng.integers(1, shape[1] + 1, size=20))
+    lens = torch.tensor(rng.integers(1, shape[2] + 1, size=300)), torch.tensor(rng.integers(1, shape[1] + 1, size=300))
     grid = Grid(*grids, *lens)
     expected = ScanBackend().solve(grid, end, want_posteriors=True)
     assert_same(NumbaBackend().solve(grid, end, want_posteriors=True), expected)
@@ -105,12 +105,22 @@ def test_values_at_the_edge_of_underflow(seed, end):
     torch.testing.assert_close(brief.nll, expected.nll, rtol=1e-12, atol=1e-9)
 
 
+def test_an_outflow_that_underflows_is_noticed_without_posteriors():
+    # What row 1 writes at its last position underflows; a small shift keeps row 2 above zero there all the same.
+    inf = torch.inf
+    log_word = torch.tensor([[[-600.0, 0, -300], [-760, -inf, -350]]], dtype=torch.float64)
+    log_shift = torch.tensor([[[-650.0, -1, -inf], [0, -650, -700]]], dtype=torch.float64)
+    grid = Grid(log_word, torch.zeros_like(log_word), log_shift, torch.tensor([3]), torch.tensor([2]))
+    for want_posteriors in (False, True):
+        assert NumbaBackend().solve(grid, "any", want_posteriors).nll.item() == pytest.approx(1301.0)
+
+
 @pytest.mark.parametrize(("tgt_size", "src_size", "weight"), [(100, 151, 1.0), (60, 101, 1.0), (300, 451, 0.5)])
 def test_lost_mass_that_grows_from_row_to_row_is_noticed(tgt_size, src_size, weight):
     # All but the first column is entered by a shift that linear space cannot hold and left by words that it cannot
     # hold; inside, the mass multiplies, and in the end it outweighs the column that was kept.
     log_word = torch.zeros(1, tgt_size, src_size, dtype=torch.float64)
-    log_word[:, :, 0] = -1000.0 / (tgt_size - 1) * np.log(2)
+    log_word[:, :, 0] = -1920.0 / (tgt_size - 1) * np.log(2)
     log_word[:, -1, 0] = 0.0
     log_word[:, -1, 1:] = -708.01
     log_emit = torch.full_like(log_word, np.log(weight))
