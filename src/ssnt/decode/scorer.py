@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from ssnt.nn import SSNT, Encoding
+from ssnt.errors import ModelError
+from ssnt.nn import SSNT, Encoding, State, StreamingEncoder
+from ssnt.nn.checks import check_device, check_same_batch
 from ssnt.nn.recurrent import LSTMState
 from ssnt.types import BOS_ID, Batch, Grid
 
@@ -92,6 +94,29 @@ class Scorer(Protocol[SourceT, StateT]):
         ...
 
 
+HearingT = TypeVar("HearingT")
+
+
+class StreamingScorer(Scorer[SourceT, StateT], Protocol[SourceT, StateT, HearingT]):
+    """A scorer that can also read its sources one symbol at a time.
+
+    What it remembers of them, like the states of prefixes, is made of tensors with a row for each stream, in
+    dataclasses and tuples: see :mod:`ssnt.decode.rows`.
+    """
+
+    def listen(self, count: int, features: Tensor | None = None) -> HearingT:
+        """What ``count`` streams with tags ``(count, F)`` remember before the first symbol.
+
+        Raises:
+            ModelError: The model has to see the whole source, or its tags are missing.
+        """
+        ...
+
+    def hear(self, symbols: Tensor, hearing: HearingT) -> tuple[SourceT, HearingT]:
+        """Reads one symbol (S,) of each stream: sources with this position alone, and what to remember."""
+        ...
+
+
 @dataclass(frozen=True)
 class ModelSource:
     """Encoded sources of one model, with the source half of the word logits.
@@ -130,6 +155,23 @@ class PrefixState:
 
     recurrent: LSTMState
     output: Tensor
+
+    def select(self, rows: Tensor) -> PrefixState:
+        """Returns the rows ``rows``, in that order."""
+        return PrefixState(self.recurrent.select(rows), self.output[rows])
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """What a model remembers of the sources of streams.
+
+    Attributes:
+        encoder: The encoder's state, one row a stream.
+        condition: Tags ``(S, C)``, or None.
+    """
+
+    encoder: State
+    condition: Tensor | None
 
 
 class ModelColumns:
@@ -247,3 +289,33 @@ class ModelScorer:
         """The lattices of given outputs."""
         encoding = Encoding(source.states, source.condition)
         return self.model.grid_of(encoding, source.src_lens, tgt, tgt_lens)
+
+    def listen(self, count: int, features: Tensor | None = None) -> Hearing:
+        """What ``count`` streams remember before the first symbol."""
+        model = self.model
+        encoder = self._streaming_encoder()
+        state = encoder.initial_state(count)
+        if (model.features is None) != (features is None):
+            expected = "None, as this model has no tags" if model.features is None else f"tags ({count}, F)"
+            got = "None" if features is None else f"shape {tuple(features.shape)}"
+            raise ModelError(f"features: expected {expected}, got {got}")
+        if model.features is None or features is None:
+            return Hearing(state, None)
+        check_device("features", features, model.word.bias.device)
+        check_same_batch("features", features, "the batch of streams", count)
+        return Hearing(state, model.features(features))
+
+    def hear(self, symbols: Tensor, hearing: Hearing) -> tuple[ModelSource, Hearing]:
+        """Reads one symbol (S,) of each stream."""
+        output, state = self._streaming_encoder().step(symbols, hearing.encoder, hearing.condition)
+        source = self.source_of(output[:, None], torch.ones_like(symbols), hearing.condition)
+        return source, Hearing(state, hearing.condition)
+
+    def _streaming_encoder(self) -> StreamingEncoder[Any]:
+        encoder = self.model.encoder
+        if not encoder.is_streaming and not hasattr(encoder, "initial_state"):
+            raise ModelError(
+                f"{type(encoder).__name__} cannot read one symbol at a time; train a model with a streaming encoder, "
+                "such as the unidirectional LSTM (uniSSNT or uniSSNT+, bidirectional=False)"
+            )
+        return cast(StreamingEncoder[Any], encoder)  # one that has the method but cannot says so itself

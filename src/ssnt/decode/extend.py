@@ -1,0 +1,98 @@
+"""One more symbol for every prefix, with all alignments summed: what marginal search and sampling share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ssnt.decode.options import SearchOptions
+from ssnt.decode.scorer import Columns, Scorer, Source
+from ssnt.types import EOS_ID
+
+
+def log_arrivals_along(log_inflow: Tensor, log_shift: Tensor) -> Tensor:
+    """Solves ``arrive(i) = inflow(i) + arrive(i - 1) * shift(i - 1)`` along the last axis, in log space.
+
+    By doubling, in ``log2 I`` steps: after step d each position has summed what reaches it over up to ``2^d`` shifts.
+    There is no subtraction, so minus infinity is safe.
+    """
+    size = log_inflow.shape[-1]
+    log_arrive = log_inflow
+    log_gain = functional.pad(log_shift[..., :-1], (1, 0), value=-math.inf)  # of coming from the position before
+    span = 1
+    while span < size:
+        carried = functional.pad(log_arrive[..., :-span], (span, 0), value=-math.inf) + log_gain
+        log_arrive = torch.logaddexp(log_arrive, carried)
+        log_gain = log_gain + functional.pad(log_gain[..., :-span], (span, 0), value=-math.inf)
+        span *= 2
+    return log_arrive
+
+
+def log_start(batch: int, width: int, size: int, like: Tensor) -> Tensor:
+    """The inflow of the empty prefix: all mass at the first position, ``(B, K, I)``."""
+    log_inflow = torch.full((batch, width, size), -math.inf, dtype=like.dtype, device=like.device)
+    log_inflow[..., 0] = 0.0
+    return log_inflow
+
+
+@dataclass(frozen=True)
+class Extension:
+    """Where ``K`` prefixes of each of ``A`` sources can go.
+
+    Attributes:
+        columns: The model at every source position.
+        log_write: Mass that writes the next symbol at each position, ``(A, K, I)``.
+        log_next: Mass of each prefix continued by each symbol, ``(A, K, V)``; none for the end symbol.
+        log_ended: Probability of each prefix as a complete output, ``(A, K)``.
+    """
+
+    columns: Columns
+    log_write: Tensor
+    log_next: Tensor
+    log_ended: Tensor
+
+    def log_inflow(self, parents: Tensor, symbols: Tensor) -> Tensor:
+        """``alpha`` of the prefixes ``parents`` continued by ``symbols``, both ``(A, M)``: ``(A, M, I)``."""
+        across = parents[..., None].expand(-1, -1, self.log_write.shape[2])
+        return self.log_write.gather(1, across) + self.columns.log_word(parents, symbols)
+
+
+def append_symbols(prefixes: Tensor, parents: Tensor, symbols: Tensor) -> Tensor:
+    """The prefixes ``parents`` of ``(A, K, j)`` with one more symbol each, ``(A, M, j + 1)``."""
+    across = parents[..., None].expand(-1, -1, prefixes.shape[2])
+    return torch.cat([prefixes.gather(1, across), symbols[..., None]], dim=2)
+
+
+def extend(
+    scorer: Scorer[Any, Any], source: Source, state: Any, log_inflow: Tensor, length: int, options: SearchOptions
+) -> Extension:
+    """Continues prefixes of ``length`` symbols, given their ``alpha``, within what the options allow."""
+    columns = scorer.columns(source, state)
+    log_write = log_arrivals_along(log_inflow, columns.log_shift) + columns.log_emit
+    log_ended = _log_ended(source, columns, log_write, options)
+    log_next = columns.log_mixture(log_write)
+    log_next[..., EOS_ID] = -math.inf
+    if options.banned:
+        log_next[..., list(options.banned)] = -math.inf
+    if length < len(options.prefix):
+        forced = options.prefix[length]
+        kept = log_next[..., forced].clone()
+        log_next.fill_(-math.inf)
+        log_next[..., forced] = kept
+        log_ended.fill_(-math.inf)
+    return Extension(columns, log_write, log_next, log_ended)
+
+
+def _log_ended(source: Source, columns: Columns, log_write: Tensor, options: SearchOptions) -> Tensor:
+    ends = torch.full(log_write.shape[:2], EOS_ID, dtype=torch.int64, device=log_write.device)
+    own = torch.arange(log_write.shape[1], device=log_write.device).expand_as(ends)
+    log_end = log_write + columns.log_word(own, ends)  # (A, K, I)
+    if options.end == "last":
+        last = (source.src_lens - 1)[:, None, None].expand(-1, log_end.shape[1], 1)
+        log_end = log_end.gather(2, last)
+    return torch.logsumexp(log_end, dim=2)

@@ -1,0 +1,86 @@
+"""From the outputs of a search to hypotheses with their alignments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from ssnt.decode.options import SearchOptions
+from ssnt.decode.scorer import Scorer, Source
+from ssnt.dp import AlignmentDistribution
+from ssnt.types import EOS_ID, Alignment, End, Hypothesis
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output without its alignment.
+
+    Attributes:
+        symbols: Without the end symbol.
+        log_prob: ``log p(y|x)``, or that of the prefix if it is not complete.
+        is_complete: Whether the end symbol was written.
+    """
+
+    symbols: tuple[int, ...]
+    log_prob: float
+    is_complete: bool
+
+    @property
+    def length(self) -> int:
+        """The number of symbols that were written, the end symbol counted."""
+        return len(self.symbols) + self.is_complete
+
+
+def aligned(
+    scorer: Scorer[Any, Any], source: Source, items: list[int], outputs: list[Output], options: SearchOptions
+) -> list[Hypothesis]:
+    """Gives each output, of source ``items[n]``, its exact probability, best path and posteriors."""
+    hypotheses: list[Hypothesis | None] = [None] * len(outputs)
+    # What did not end may stop anywhere, whatever the option says of ends.
+    for is_complete, end in ((True, options.end), (False, "any")):
+        chosen = [n for n, o in enumerate(outputs) if o.is_complete == is_complete and o.length > 0]
+        for n, hypothesis in zip(chosen, _align(scorer, source, items, outputs, chosen, end, options), strict=True):
+            hypotheses[n] = hypothesis
+    return [h if h is not None else _empty(o, options) for h, o in zip(hypotheses, outputs, strict=True)]
+
+
+def _empty(output: Output, options: SearchOptions) -> Hypothesis:
+    """An output of which not even the end symbol was written."""
+    alignment = Alignment((), 0.0)
+    return Hypothesis((), output.log_prob, options.score(output.log_prob, 1), alignment, (), is_complete=False)
+
+
+def _align(
+    scorer: Scorer[Any, Any],
+    source: Source,
+    items: list[int],
+    outputs: list[Output],
+    chosen: list[int],
+    end: End,
+    options: SearchOptions,
+) -> list[Hypothesis]:
+    if not chosen:
+        return []
+    device = source.src_lens.device
+    written = [[*outputs[n].symbols, EOS_ID][: outputs[n].length] for n in chosen]
+    tgt_lens = torch.tensor([len(symbols) for symbols in written], device=device)
+    tgt = pad_sequence([torch.tensor(symbols) for symbols in written], batch_first=True).to(device)
+    own = source.select(torch.tensor([items[n] for n in chosen], device=device))
+    distribution = AlignmentDistribution.of(scorer.grid(own, tgt, tgt_lens), end=end)
+    log_probs, paths = distribution.log_partition().tolist(), distribution.viterbi()
+    emit = distribution.posteriors().emit
+    return [
+        Hypothesis(
+            outputs[n].symbols,
+            log_probs[row],
+            options.score(log_probs[row], outputs[n].length),
+            paths[row],
+            tuple(position + 1 for position in paths[row].positions),
+            outputs[n].is_complete,
+            emit[row, : outputs[n].length, : int(own.src_lens[row])],
+        )
+        for row, n in enumerate(chosen)
+    ]
