@@ -105,10 +105,10 @@ class EnsembleScorer:
         triples = zip(self._members, source.members, state.members, strict=True)
         return EnsembleState(tuple(scorer.advance(own, old, rows, items, symbols) for scorer, own, old in triples))
 
-    def columns(self, source: EnsembleSource, state: EnsembleState) -> EnsembleColumns:
+    def columns(self, source: EnsembleSource, state: EnsembleState, live: Tensor | None = None) -> EnsembleColumns:
         """Averages of the models' columns."""
         triples = zip(self._members, source.members, state.members, strict=True)
-        return EnsembleColumns([scorer.columns(own, old) for scorer, own, old in triples])
+        return EnsembleColumns([scorer.columns(own, old, live) for scorer, own, old in triples])
 
     def grid(self, source: EnsembleSource, tgt: Tensor, tgt_lens: Tensor) -> Grid:
         """The lattices of given outputs, averaged cell by cell."""

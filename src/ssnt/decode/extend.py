@@ -72,7 +72,7 @@ def extend(
     scorer: Scorer[Any, Any], source: Source, state: Any, log_inflow: Tensor, length: int, options: SearchOptions
 ) -> Extension:
     """Continues prefixes of ``length`` symbols, given their ``alpha``, within what the options allow."""
-    columns = scorer.columns(source, state)
+    columns = scorer.columns(source, state, (log_inflow > -math.inf).any(dim=2))
     log_write = log_arrivals_along(log_inflow, columns.log_shift) + columns.log_emit
     log_ended = _log_ended(source, columns, log_write, options)
     log_next = columns.log_mixture(log_write)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ssnt.decode.extend import append_symbols, extend, log_start
 from ssnt.decode.finish import Output, aligned
+from ssnt.decode.likeliest import follow_likeliest
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.scorer import Scorer, Source
 from ssnt.types import Batch, Hypothesis
@@ -50,31 +51,41 @@ class _Finished:
         self._longest = longest
         self.outputs: list[Output] = []
 
+    def has(self, symbols: tuple[int, ...]) -> bool:
+        """Whether an output is in the list."""
+        return any(output.symbols == symbols for output in self.outputs)
+
     def add(self, output: Output) -> None:
+        """Puts an output into the list, if it is good enough."""
         self.outputs.append(output)
         self.outputs.sort(key=lambda o: -self._options.score(o.log_prob, o.length))
         del self.outputs[self._options.nbest :]
 
-    def is_settled(self, log_mass: float) -> bool:
-        """Whether no continuation of a prefix with ``log_mass`` can still enter the list."""
+    @property
+    def log_least(self) -> float:
+        """No continuation of a prefix with at most this log mass can still enter the list."""
         if len(self.outputs) < self._options.nbest:
-            return False
+            return -math.inf
         worst = self.outputs[-1]
         # A continuation has at most the prefix's mass, and at most the longest length to divide it by.
-        bound = self._options.score(log_mass, self._longest + 1)
-        return self._options.score(worst.log_prob, worst.length) >= bound
+        longest = self._longest + 1
+        return self._options.score(worst.log_prob, worst.length) * math.pow(longest, self._options.length_normalisation)
 
 
 class _Search:
-    """One run of the search over a batch."""
+    """One run of the beam over encoded sources."""
 
-    def __init__(self, scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions) -> None:
+    def __init__(self, scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> None:
         self._scorer = scorer
         self._options = options
-        self.source = scorer.read(batch)
-        self._longest = [options.longest(length) for length in self.source.src_lens.tolist()]
+        self._source = source
+        self._longest = [options.longest(length) for length in source.src_lens.tolist()]
         self._finished = [_Finished(options, longest) for longest in self._longest]
         self._unfinished: list[list[Output]] = [[] for _ in self._longest]
+
+    def seed(self, item: int, output: Output) -> None:
+        """Tells the search of a complete output that is known already: what cannot beat it is not followed."""
+        self._finished[item].add(output)
 
     def run(self) -> list[list[Output]]:
         """Returns the outputs of each source, best first."""
@@ -85,13 +96,13 @@ class _Search:
         return [done or live[: self._options.nbest] for done, live in zip(results, self._unfinished, strict=True)]
 
     def _start(self) -> _Beam:
-        state = self._scorer.start(self.source)
-        columns = self._scorer.columns(self.source, state)  # only for shape, dtype and device
+        state = self._scorer.start(self._source)
+        columns = self._scorer.columns(self._source, state)  # only for shape, dtype and device
         batch, _, size = columns.log_emit.shape
         items = torch.arange(batch, device=columns.log_emit.device)
         empty = torch.empty(batch, 1, 0, dtype=torch.int64, device=items.device)
         log_inflow = log_start(batch, 1, size, columns.log_emit)
-        return _Beam(items, self.source, state, log_inflow, torch.zeros_like(log_inflow[..., 0]), empty)
+        return _Beam(items, self._source, state, log_inflow, torch.zeros_like(log_inflow[..., 0]), empty)
 
     def _step(self, beam: _Beam) -> _Beam | None:
         """Extends every prefix by one symbol; None when all sources are settled."""
@@ -101,11 +112,14 @@ class _Search:
         vocab_size = log_next.shape[2]
         width = min(self._options.beam, log_next.shape[1] * vocab_size)
         best = log_next.flatten(1).topk(width, dim=1)
-        parents, symbols = best.indices // vocab_size, best.indices % vocab_size  # (A, K')
-        log_mass = self._pruned(best.values)
+        log_mass = self._pruned(beam, best.values)
         keep = self._still_searched(beam, log_mass)
         if len(keep) == 0:
             return None
+        # Masses come best first, so what is alive stands in front: no work for what is not.
+        alive = int((log_mass[keep] > -math.inf).sum(dim=1).max())
+        log_mass, chosen = log_mass[:, :alive], best.indices[:, :alive]
+        parents, symbols = chosen // vocab_size, chosen % vocab_size  # (A, K')
         # What was dropped, or never was a continuation, must not come back through its alpha.
         log_inflow = extension.log_inflow(parents, symbols).masked_fill(log_mass[..., None] == -math.inf, -math.inf)
         prefixes = append_symbols(beam.symbols, parents, symbols)
@@ -115,21 +129,27 @@ class _Search:
         """Adds the prefixes to the finished outputs, and notes them as unfinished at the length limit."""
         length = beam.symbols.shape[2]
         log_ended = log_ended.masked_fill(beam.log_mass == -math.inf, -math.inf)
-        rows = zip(beam.items.tolist(), log_ended.tolist(), beam.log_mass.tolist(), strict=True)
-        for row, (item, ended, masses) in enumerate(rows):
-            at_limit = length == self._longest[item]
-            for k, (log_prob, log_mass) in enumerate(zip(ended, masses, strict=True)):
-                if log_prob > max(-math.inf, self._options.min_log_prob) and not self._finished[item].is_settled(
-                    log_prob
-                ):
-                    self._finished[item].add(Output(tuple(beam.symbols[row, k].tolist()), log_prob, True))
-                if at_limit and log_mass > -math.inf:
-                    self._unfinished[item].append(Output(tuple(beam.symbols[row, k].tolist()), log_mass, False))
+        least = self._log_least(beam.items)[:, None]
+        for row, k in ((log_ended > least) & (log_ended >= self._options.min_log_prob)).nonzero().tolist():
+            item = int(beam.items[row])
+            output = Output(tuple(beam.symbols[row, k].tolist()), log_ended[row, k].item(), True)
+            if not self._finished[item].has(output.symbols):
+                self._finished[item].add(output)
+        for row, item in enumerate(beam.items.tolist()):
+            if length == self._longest[item] and not self._finished[item].outputs:
+                prefixes = zip(beam.symbols[row].tolist(), beam.log_mass[row].tolist(), strict=True)
+                self._unfinished[item] = [Output(tuple(p), mass, False) for p, mass in prefixes if mass > -math.inf]
 
-    def _pruned(self, log_mass: Tensor) -> Tensor:
-        """Drops what falls below the thresholds; the masses come best first."""
-        too_low = log_mass < torch.clamp(log_mass[:, :1] - self._options.beam_threshold, min=self._options.min_log_prob)
-        return log_mass.masked_fill(too_low, -math.inf)
+    def _log_least(self, items: Tensor) -> Tensor:
+        """What a prefix's log mass must exceed to be worth following, or an output's log probability to be kept."""
+        least = [self._finished[item].log_least for item in items.tolist()]
+        return torch.tensor(least, dtype=torch.float64, device=items.device)
+
+    def _pruned(self, beam: _Beam, log_mass: Tensor) -> Tensor:
+        """Drops what falls below the thresholds, and what cannot enter the list any more; masses come best first."""
+        floor = torch.clamp(log_mass[:, :1] - self._options.beam_threshold, min=self._options.min_log_prob)
+        hopeless = log_mass <= self._log_least(beam.items)[:, None]
+        return log_mass.masked_fill((log_mass < floor) | hopeless, -math.inf)
 
     def _still_searched(self, beam: _Beam, log_mass: Tensor) -> list[int]:
         """The rows whose sources could still yield a better output."""
@@ -137,7 +157,7 @@ class _Search:
         return [
             row
             for row, (item, best) in enumerate(zip(beam.items.tolist(), log_mass[:, 0].tolist(), strict=True))
-            if best > -math.inf and length < self._longest[item] and not self._finished[item].is_settled(best)
+            if best > -math.inf and length < self._longest[item]
         ]
 
     def _advance(
@@ -146,11 +166,15 @@ class _Search:
         device = parents.device
         rows = torch.tensor(keep, device=device)
         width = parents.shape[1]
-        state_rows = (rows[:, None] * beam.log_mass.shape[1] + parents[rows]).flatten()
-        everything = len(keep) == len(beam.items)
-        source = beam.source if everything else beam.source.select(rows)
-        own = torch.arange(len(keep), device=device).repeat_interleave(width)
-        state = self._scorer.advance(source, beam.state, state_rows, own, prefixes[rows][..., -1].flatten())
+        live = log_mass[rows] > -math.inf
+        state_rows = rows[:, None] * beam.log_mass.shape[1] + parents[rows]
+        source = beam.source if len(keep) == len(beam.items) else beam.source.select(rows)
+        own = torch.arange(len(keep), device=device)[:, None].expand(-1, width)
+        symbols = prefixes[rows][..., -1]
+        state = self._scorer.advance(source, beam.state, state_rows[live], own[live], symbols[live])
+        # Only live prefixes went through the decoder; the others take any state, to fill their places.
+        places = (live.flatten().cumsum(0) - 1).clamp(min=0)
+        state = state.select(places)
         return _Beam(beam.items[rows], source, state, log_inflow[rows], log_mass[rows], prefixes[rows])
 
 
@@ -171,8 +195,27 @@ def marginal_search(
     """
     options = options or SearchOptions()
     with torch.no_grad():
-        search = _Search(scorer, batch, options)
-        found = search.run()
+        source = scorer.read(batch)
+        found = _find(scorer, source, options)
         items = [item for item, outputs in enumerate(found) for _ in outputs]
-        hypotheses = iter(aligned(scorer, search.source, items, [o for outputs in found for o in outputs], options))
+        hypotheses = iter(aligned(scorer, source, items, [o for outputs in found for o in outputs], options))
         return [[next(hypotheses) for _ in outputs] for outputs in found]
+
+
+def _find(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> list[list[Output]]:
+    """The outputs of each source, best first."""
+    if options.nbest > 1 or options.length_normalisation > 0.0:
+        return _Search(scorer, source, options).run()
+    # The likeliest symbol each time is often the likeliest output too, and then that can be proved without a beam.
+    guesses = follow_likeliest(scorer, source, options)
+    open_items = [item for item, guess in enumerate(guesses) if not guess.is_best]
+    found = [[guess.output] if guess.output is not None else [] for guess in guesses]
+    if open_items:
+        search = _Search(scorer, source.select(torch.tensor(open_items, device=source.src_lens.device)), options)
+        for row, item in enumerate(open_items):
+            guess = guesses[item].output
+            if guess is not None:
+                search.seed(row, guess)
+        for item, outputs in zip(open_items, search.run(), strict=True):
+            found[item] = outputs
+    return found

@@ -18,6 +18,7 @@ from ssnt.errors import ModelError
 from ssnt.nn import SSNT, Encoding, State, StreamingEncoder
 from ssnt.nn.checks import check_device, check_same_batch
 from ssnt.nn.recurrent import LSTMState
+from ssnt.nn.transition import LogTransition
 from ssnt.types import BOS_ID, Batch, Grid
 
 
@@ -55,7 +56,10 @@ class Columns(Protocol):
         ...
 
     def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
-        """The whole distribution at single cells: flat prefix rows ``(P,)`` and positions ``(P,)`` to ``(P, V)``."""
+        """The whole distribution at single cells: flat prefix rows ``(P,)`` and positions ``(P,)`` to ``(P, V)``.
+
+        The result is the caller's own, to be changed at will.
+        """
         ...
 
 
@@ -85,8 +89,8 @@ class Scorer(Protocol[SourceT, StateT]):
         """Takes ``rows`` of a state, which belong to sources ``items``, and appends ``symbols``, all ``(N,)``."""
         ...
 
-    def columns(self, source: SourceT, state: StateT) -> Columns:
-        """The columns of the ``B * K`` rows of a state."""
+    def columns(self, source: SourceT, state: StateT, live: Tensor | None = None) -> Columns:
+        """The columns of the ``B * K`` rows of a state; rows that are not ``live`` ``(B, K)`` have no probability."""
         ...
 
     def grid(self, source: SourceT, tgt: Tensor, tgt_lens: Tensor) -> Grid:
@@ -128,6 +132,7 @@ class ModelSource:
         logits: ``h W_h^T``, ``(B, I, V)``.
         exps: ``exp(logits - peaks)``, ``(B, I, V)``.
         peaks: ``(B, I)``.
+        transition: The source half of the transition, ``(B, I, D)``.
     """
 
     states: Tensor
@@ -136,11 +141,12 @@ class ModelSource:
     logits: Tensor
     exps: Tensor
     peaks: Tensor
+    transition: Tensor
 
     def select(self, items: Tensor) -> ModelSource:
         """Returns the sources ``items``, in that order."""
         condition = None if self.condition is None else self.condition[items]
-        kept = (self.logits[items], self.exps[items], self.peaks[items])
+        kept = (self.logits[items], self.exps[items], self.peaks[items], self.transition[items])
         return ModelSource(self.states[items], self.src_lens[items], condition, *kept)
 
 
@@ -174,14 +180,28 @@ class Hearing:
     condition: Tensor | None
 
 
+def _decisions(model: SSNT, source: ModelSource, prefix_states: Tensor, live: Tensor | None) -> LogTransition:
+    """Both decisions of every prefix at every position; the transition's hidden layer is made for live rows only."""
+    if live is None or bool(live.all()):
+        return model.transition.log_grid_from(source.transition, prefix_states)
+    items, places = live.nonzero(as_tuple=True)
+    decisions = model.transition.log_grid_from(source.transition[items], prefix_states[items, places][:, None])
+    size = (*live.shape, source.states.shape[1])
+    log_emit = decisions.log_emit.new_full(size, -math.inf)
+    log_shift = torch.full_like(log_emit, -math.inf)
+    log_emit[items, places] = decisions.log_emit[:, 0]
+    log_shift[items, places] = decisions.log_shift[:, 0]
+    return LogTransition(log_emit, log_shift)
+
+
 class ModelColumns:
     """Columns of one model; the vocabulary meets the positions in matrix products only, as in training."""
 
-    def __init__(self, model: SSNT, source: ModelSource, output: Tensor) -> None:
+    def __init__(self, model: SSNT, source: ModelSource, output: Tensor, live: Tensor | None) -> None:
         batch, src_size, _ = source.states.shape
         self._source = source
         prefix_states = output.view(batch, -1, output.shape[1])  # (B, K, Ht)
-        decisions = model.transition.log_grid(source.states, prefix_states)  # (B, K, I)
+        decisions = _decisions(model, source, prefix_states, live)  # (B, K, I)
         outside = torch.arange(src_size, device=output.device) >= source.src_lens[:, None, None]
         self.log_emit = decisions.log_emit.masked_fill(outside, -math.inf)
         self.log_shift = decisions.log_shift.masked_fill(outside, -math.inf)
@@ -205,7 +225,9 @@ class ModelColumns:
     def _cell_logits(self, rows: Tensor, positions: Tensor) -> Tensor:
         """Logits of single cells, ``(P, V)``."""
         width = self._logits.shape[1]
-        return self._logits.flatten(0, 1)[rows] + self._source.logits[rows // width, positions]
+        logits = self._logits.flatten(0, 1)[rows]  # a copy, so what follows can be done in place
+        logits += self._source.logits[rows // width, positions]
+        return logits
 
     def log_mixture(self, log_weights: Tensor) -> Tensor:
         """``log sum_i weight_i p(v | i)`` for all symbols, ``(B, K, V)``."""
@@ -237,8 +259,9 @@ class ModelColumns:
 
     def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
         """The whole distribution at single cells, ``(P, V)``."""
-        log_norm = self._log_norm.flatten(0, 1)[rows, positions]
-        return self._cell_logits(rows, positions) - log_norm[:, None]
+        logits = self._cell_logits(rows, positions)
+        logits -= self._log_norm.flatten(0, 1)[rows, positions][:, None]
+        return logits
 
 
 class ModelScorer:
@@ -260,11 +283,13 @@ class ModelScorer:
 
     def source_of(self, states: Tensor, src_lens: Tensor, condition: Tensor | None) -> ModelSource:
         """Wraps encoder states ``(B, I, Hs)`` that were made elsewhere, such as one position of a stream."""
-        inside = torch.arange(states.shape[1], device=states.device) < src_lens[:, None]
+        inside = torch.arange(states.shape[1], device=states.device) < src_lens.to(states.device)[:, None]
         states = torch.where(inside[..., None], states, 0.0)
         logits = torch.nn.functional.linear(states, self.model.word.src_weight)  # (B, I, V)
         peaks = logits.amax(dim=2)
-        return ModelSource(states, src_lens, condition, logits, torch.exp(logits - peaks[..., None]), peaks)
+        exps = torch.exp(logits - peaks[..., None])
+        transition = self.model.transition.source_half(states)
+        return ModelSource(states, src_lens.to(states.device), condition, logits, exps, peaks, transition)
 
     def start(self, source: ModelSource) -> PrefixState:
         """The state of the empty prefix, one row a source."""
@@ -281,9 +306,9 @@ class ModelScorer:
         output, recurrent = self.model.decoder.step(symbols, state.recurrent.select(rows), condition)
         return PrefixState(recurrent, output)
 
-    def columns(self, source: ModelSource, state: PrefixState) -> ModelColumns:
-        """The columns of the ``B * K`` rows of a state."""
-        return ModelColumns(self.model, source, state.output)
+    def columns(self, source: ModelSource, state: PrefixState, live: Tensor | None = None) -> ModelColumns:
+        """The columns of the ``B * K`` rows of a state; rows that are not ``live`` ``(B, K)`` have no probability."""
+        return ModelColumns(self.model, source, state.output, live)
 
     def grid(self, source: ModelSource, tgt: Tensor, tgt_lens: Tensor) -> Grid:
         """The lattices of given outputs."""

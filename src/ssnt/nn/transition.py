@@ -34,6 +34,14 @@ class Transition(Protocol):
         """Returns both decisions at every cell, (B, J, I), for states (B, I, Hs) and (B, J, Ht)."""
         ...
 
+    def source_half(self, src_states: Tensor) -> Tensor:
+        """Returns what can be computed from the source alone, (B, I, D), for a search that asks again and again."""
+        ...
+
+    def log_grid_from(self, src_half: Tensor, tgt_states: Tensor) -> LogTransition:
+        """Returns what :meth:`log_grid` does, from the source half."""
+        ...
+
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions (...) for states (..., Hs) and (..., Ht) that broadcast."""
         ...
@@ -79,6 +87,14 @@ class GeometricTransition(nn.Module):
         """Returns both decisions at every cell, (B, J, I)."""
         return self.log_probs(src_states[:, None], tgt_states[:, :, None])
 
+    def source_half(self, src_states: Tensor) -> Tensor:
+        """The states themselves, of which only the shape matters."""
+        return src_states
+
+    def log_grid_from(self, src_half: Tensor, tgt_states: Tensor) -> LogTransition:
+        """Returns both decisions at every cell, (B, J, I)."""
+        return self.log_grid(src_half, tgt_states)
+
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions (...), the same everywhere."""
         self._check_estimated()
@@ -113,11 +129,22 @@ class NeuralTransition(nn.Module):
 
     def log_grid(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions at every cell, (B, J, I)."""
-        return self.log_probs(src_states[:, None], tgt_states[:, :, None])
+        return self.log_grid_from(self.source_half(src_states), tgt_states)
+
+    def source_half(self, src_states: Tensor) -> Tensor:
+        """The source's part of the hidden layer, before the tanh, (B, I, D)."""
+        return self.src_layer(src_states)  # type: ignore[no-any-return]
+
+    def log_grid_from(self, src_half: Tensor, tgt_states: Tensor) -> LogTransition:
+        """Returns both decisions at every cell, (B, J, I)."""
+        return self._decide(src_half[:, None], self.tgt_layer(tgt_states)[:, :, None])
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions (...) for states (..., Hs) and (..., Ht) that broadcast."""
-        hidden = torch.tanh(self.src_layer(src_states) + self.tgt_layer(tgt_states))  # (..., D)
+        return self._decide(self.src_layer(src_states), self.tgt_layer(tgt_states))
+
+    def _decide(self, src_half: Tensor, tgt_half: Tensor) -> LogTransition:
+        hidden = torch.tanh(src_half + tgt_half)  # (..., D)
         logit = self.output_layer(hidden).squeeze(-1)  # (...)
         logit = logit.to(_grid_dtype(logit))
         return LogTransition(F.logsigmoid(logit), F.logsigmoid(-logit))

@@ -1,0 +1,70 @@
+"""The likeliest symbol each time, and a proof, if there is one, that the output is the likeliest of all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ssnt.decode.extend import append_symbols, extend, log_start
+from ssnt.decode.finish import Output
+from ssnt.decode.options import SearchOptions
+from ssnt.decode.scorer import Scorer, Source
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What following the likeliest symbol led to.
+
+    Attributes:
+        output: The output, or None if it did not end within the limits.
+        is_best: Whether every other output is proved to be no likelier: each leaves the path that was followed
+            somewhere, and no prefix that leaves it has more mass than the output has probability.
+    """
+
+    output: Output | None
+    is_best: bool
+
+
+def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> list[Guess]:
+    """Follows the likeliest continuation of each source to its end."""
+    state = scorer.start(source)
+    longest = [options.longest(length) for length in source.src_lens.tolist()]
+    items = torch.arange(len(longest), device=source.src_lens.device)
+    first = scorer.columns(source, state).log_emit  # for its shape and kind
+    log_inflow = log_start(len(longest), 1, first.shape[2], first)
+    prefixes = torch.empty(len(longest), 1, 0, dtype=torch.int64, device=items.device)
+    log_aside = torch.full((len(longest),), -math.inf, dtype=first.dtype, device=items.device)
+    guesses: list[Guess] = [Guess(None, False)] * len(longest)
+    while len(items):
+        length = prefixes.shape[2]
+        extension = extend(scorer, source, state, log_inflow, length, options)
+        best = extension.log_next[:, 0].topk(min(2, extension.log_next.shape[2]), dim=1)  # (A, 2)
+        ended, going = extension.log_ended[:, 0], best.values[:, 0]
+        # Whatever is not followed is left aside: the next best symbol, and ending or going on.
+        second = best.values[:, 1] if best.values.shape[1] > 1 else torch.full_like(going, -math.inf)
+        ends = ended >= going
+        log_aside = torch.maximum(log_aside, torch.where(ends, going, torch.maximum(second, ended)))
+        for row in ends.nonzero()[:, 0].tolist():
+            guesses[int(items[row])] = _guess(prefixes[row, 0], ended[row], log_aside[row], options)
+        limits = torch.tensor([longest[item] for item in items.tolist()], device=items.device)
+        rows = (~ends & (limits > length)).nonzero()[:, 0]
+        symbols = best.indices[:, :1]
+        log_inflow = extension.log_inflow(torch.zeros_like(symbols), symbols)[rows]
+        prefixes = append_symbols(prefixes, torch.zeros_like(symbols), symbols)[rows]
+        log_aside, items = log_aside[rows], items[rows]
+        if len(rows) and len(rows) < len(ends):
+            source = source.select(rows)
+        if len(rows):
+            state = scorer.advance(source, state, rows, torch.arange(len(rows), device=rows.device), symbols[rows, 0])
+    return guesses
+
+
+def _guess(prefix: Tensor, log_prob: Tensor, log_aside: Tensor, options: SearchOptions) -> Guess:
+    if not log_prob > max(-math.inf, options.min_log_prob):
+        return Guess(None, False)
+    output = Output(tuple(prefix.tolist()), log_prob.item(), True)
+    return Guess(output, bool(log_prob >= log_aside))

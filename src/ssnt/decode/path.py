@@ -1,0 +1,424 @@
+"""Path search: the paper's Algorithm 1 and its beam, for the best output together with its alignment.
+
+Column j of the grid holds prefixes of j symbols. Each cell (i, j) keeps the ``k`` most probable prefixes whose last
+symbol was written at source position i, each with its best path. A prefix has one decoder state however many cells hold
+it, since that state does not depend on the alignment. Paths that bring the same prefix to the same cell have the same
+future, so only the best of them goes on.
+
+The end symbol takes no place in a cell: every prefix of a column may end at every position that it reaches, and the
+outputs that have ended compete with each other only. Probabilities never rise as an output grows, so an unfinished
+prefix that is no better than the last of the n best outputs is dropped, and a search is over when none is left.
+
+Axes: ``B`` items still searched, ``N`` prefixes of an item (padded), ``I`` source, ``V`` vocabulary, ``K`` beam, ``P``
+pairs of a prefix and a position.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ssnt.decode.options import SearchOptions
+from ssnt.decode.scorer import Columns, Scorer
+from ssnt.errors import ConfigError
+from ssnt.types import EOS_ID, PAD_ID, Alignment, Batch, Hypothesis
+
+MAX_WORD_SCORES = 1 << 22
+"""How many word probabilities are held at a time, whatever the size of batch, beam and vocabulary."""
+
+NO_NODE = -1
+
+
+def path_search(scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions) -> list[list[Hypothesis]]:
+    """Finds the most probable outputs with their paths, by ``log p(y, a | x)``.
+
+    Args:
+        scorer: The model.
+        batch: The sources; targets are not looked at.
+        options: Settings; ``beam`` is the number of prefixes a cell, 1 for the paper's greedy search.
+
+    Returns:
+        For each item at most ``nbest`` different outputs, best first, each with its best path. If none of an item's
+        outputs ended within the limits, its best unfinished ones, with ``is_complete=False``.
+
+    Raises:
+        ConfigError: A forced or banned symbol is not in the vocabulary.
+    """
+    for name, symbols in (("prefix", options.prefix), ("banned", options.banned)):
+        outside = [symbol for symbol in symbols if not 0 <= symbol < scorer.vocab_size]
+        if outside:
+            raise ConfigError(f"{name}: expected symbols from 0 to {scorer.vocab_size - 1}, got {outside}")
+    with torch.no_grad():
+        search = _PathSearch(scorer, batch, options)
+        length = 0
+        while len(search.items):
+            search.step(length)
+            length += 1
+        return search.results()
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """One result, not yet written out; ``position`` is that of the end symbol, None if it was not reached."""
+
+    node: int
+    log_prob: float
+    position: int | None
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What each prefix has at each position, minus infinity for nothing.
+
+    Attributes:
+        log_probs: Probability of the prefix and its best path, ``(B, N, I)``.
+        nodes: The end of that path in the history, ``(B, N, I)``.
+    """
+
+    log_probs: Tensor
+    nodes: Tensor
+
+    @classmethod
+    def empty_prefix(cls, src: Tensor) -> _Held:
+        """The empty prefix, which stands at the first position of each of the sources ``(B, I)``."""
+        # Whatever the model computes in: many small numbers are added up.
+        log_probs = torch.full_like(src, -math.inf, dtype=torch.float64)
+        log_probs[:, 0] = 0.0
+        return cls(log_probs[:, None], torch.full_like(src, NO_NODE, dtype=torch.int64)[:, None])
+
+    def endings(self, b: int, count: int) -> list[_Ending]:
+        """The ``count`` best prefixes of item ``b`` as they are, unfinished."""
+        log_probs, positions = self.log_probs[b].max(dim=1)  # (N,)
+        nodes = self.nodes[b].gather(1, positions[:, None])[:, 0]
+        best = torch.sort(log_probs, descending=True, stable=True).indices[:count]
+        pairs = zip(nodes[best].tolist(), log_probs[best].tolist(), strict=True)
+        return [_Ending(node, log_prob, None) for node, log_prob in pairs if log_prob > -math.inf]
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The best continuations of each cell, best first; minus infinity where there are fewer than ``K``.
+
+    Attributes:
+        log_probs: ``(B, I, K)``.
+        prefixes: Which prefix goes on, ``(B, I, K)``.
+        symbols: With which symbol, ``(B, I, K)``.
+    """
+
+    log_probs: Tensor
+    prefixes: Tensor
+    symbols: Tensor
+
+    def join(self, other: _Chosen, count: int) -> _Chosen:
+        """Returns the ``count`` best of both; of equals, those of ``self``."""
+        return _Chosen(*_best_of_both(self, other, count))
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """The best outputs that have ended, best first; minus infinity where there are fewer than ``nbest``.
+
+    Attributes:
+        scores: What they are ranked by, ``(B, nbest)``.
+        log_probs: ``(B, nbest)``.
+        nodes: The path up to the end symbol, ``(B, nbest)``.
+        positions: Where the end symbol was written, ``(B, nbest)``.
+    """
+
+    scores: Tensor
+    log_probs: Tensor
+    nodes: Tensor
+    positions: Tensor
+
+    @classmethod
+    def none(cls, src: Tensor, count: int) -> _Finished:
+        """Nothing yet, for sources ``(B, I)``."""
+        nothing = torch.full((len(src), count), -math.inf, dtype=torch.float64, device=src.device)
+        no_nodes = torch.full_like(nothing, NO_NODE, dtype=torch.int64)
+        return cls(nothing, nothing, no_nodes, no_nodes)
+
+    def endings(self, b: int) -> list[_Ending]:
+        """Those of item ``b``."""
+        parts = (self.nodes[b].tolist(), self.log_probs[b].tolist(), self.positions[b].tolist())
+        return [_Ending(*ending) for ending in zip(*parts, strict=True) if ending[1] > -math.inf]
+
+    def join(self, other: _Finished, count: int) -> _Finished:
+        """Returns the ``count`` best of both; of equals, those of ``self``."""
+        return _Finished(*_best_of_both(self, other, count))
+
+    def select(self, items: Tensor) -> _Finished:
+        """Returns those of ``items``."""
+        return _Finished(*(values[items] for values in vars(self).values()))
+
+
+def _best_of_both(first: Any, second: Any, count: int) -> list[Tensor]:
+    """Joins two of the same kind along the last axis, and ranks all fields by the first of them."""
+    pairs = zip(vars(first).values(), vars(second).values(), strict=True)
+    both = [torch.cat(pair, dim=-1) for pair in pairs]
+    order = torch.sort(both[0], dim=-1, descending=True, stable=True).indices[..., :count]
+    return [values.gather(-1, order) for values in both]
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The most probable next symbols at single cells, best first.
+
+    Attributes:
+        log_probs: ``(P, K)``.
+        symbols: ``(P, K)``.
+    """
+
+    log_probs: Tensor
+    symbols: Tensor
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What a continuation must reach to be kept.
+
+    Attributes:
+        above: Exceed this, or it cannot become one of the n best, ``(B,)``.
+        at_least: Reach this.
+        threshold: Fall short of the best continuation of its item by no more than this.
+    """
+
+    above: Tensor
+    at_least: float
+    threshold: float
+
+    def admit(self, log_probs: Tensor, best: Tensor) -> Tensor:
+        """Says which of ``log_probs`` (B, I, M) may go on, if ``best`` (B,) is the best of each item."""
+        least = (best - self.threshold).clamp(min=self.at_least)
+        return (log_probs > self.above[:, None, None]) & (log_probs >= least[:, None, None])
+
+
+class _History:
+    """Every kept hypothesis as a node: its last symbol, where that was written, and the node before."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._columns: list[Tensor] = []  # (3, n) each: parents, symbols, positions
+
+    def add(self, parents: Tensor, symbols: Tensor, positions: Tensor) -> Tensor:
+        """Adds nodes ``(n,)`` and returns their numbers."""
+        first, self._size = self._size, self._size + len(parents)
+        self._columns.append(torch.stack([parents, symbols, positions]))
+        return torch.arange(first, self._size, device=parents.device)
+
+    def write_out(self, endings: list[_Ending], options: SearchOptions) -> list[Hypothesis]:
+        """Follows each ending back to the empty prefix."""
+        if len(self._columns) > 1:
+            self._columns = [torch.cat(self._columns, dim=1)]
+        table = self._columns[0].cpu().numpy() if self._columns else None
+        return [_hypothesis(table, ending, options) for ending in endings]
+
+
+def _hypothesis(table: Any, ending: _Ending, options: SearchOptions) -> Hypothesis:
+    symbols: list[int] = []
+    positions: list[int] = [] if ending.position is None else [ending.position]
+    node = ending.node
+    while node != NO_NODE:
+        node, symbol, position = table[:, node].tolist()
+        symbols.append(symbol)
+        positions.append(position)
+    positions.reverse()
+    return Hypothesis(
+        symbols=tuple(reversed(symbols)),
+        log_prob=ending.log_prob,
+        score=options.score(ending.log_prob, max(1, len(positions))),
+        alignment=Alignment(tuple(positions), ending.log_prob),
+        delays=tuple(position + 1 for position in positions),
+        is_complete=ending.position is not None,
+    )
+
+
+class _PathSearch:
+    """The search of a batch, column by column.
+
+    Attributes:
+        items: Which items of the batch are still searched, ``(B,)``.
+    """
+
+    def __init__(self, scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions) -> None:
+        self._scorer, self._options = scorer, options
+        self._source = scorer.read(batch)
+        self._state = scorer.start(self._source)
+        device = batch.src.device
+        self.items = torch.arange(len(batch.src), device=device)
+        longest = [options.longest(length) for length in batch.src_lens.tolist()]
+        self._longest = torch.tensor(longest, device=device)
+        # A log probability times this is the best score that an unfinished output could still get.
+        best_weights = [options.score(1.0, length + 1) for length in longest]
+        self._best_weights = torch.tensor(best_weights, dtype=torch.float64, device=device)
+        self._blocked = torch.zeros(scorer.vocab_size, dtype=torch.bool, device=device)
+        self._blocked[[EOS_ID, *options.banned]] = True
+        self._held = _Held.empty_prefix(batch.src)
+        self._finished = _Finished.none(batch.src, options.nbest)
+        self._history = _History()
+        self._endings: list[list[_Ending]] = [[] for _ in longest]
+
+    def results(self) -> list[list[Hypothesis]]:
+        """Writes out what was found."""
+        return [self._history.write_out(endings, self._options) for endings in self._endings]
+
+    def step(self, length: int) -> None:
+        """Goes from the prefixes of ``length`` symbols to those with one more, and ends what can end."""
+        options = self._options
+        columns = self._scorer.columns(self._source, self._state)
+        arriving = _arrive(self._held, columns.log_shift)
+        log_writing = arriving.log_probs + columns.log_emit  # (B, N, I)
+        if length >= len(options.prefix):
+            ended = self._end(columns, _Held(log_writing, arriving.nodes), length + 1)
+            self._finished = self._finished.join(ended, options.nbest)
+        above = self._finished.scores[:, -1] / self._best_weights
+        limits = _Limits(above, options.min_log_prob, options.beam_threshold)
+        log_writing = torch.where((length < self._longest)[:, None, None], log_writing, -math.inf)
+        if length < len(options.prefix):
+            chosen = _force(columns, log_writing, options.prefix[length])
+        else:
+            chosen = _choose(columns, log_writing, limits, self._blocked, options.beam)
+        keep = limits.admit(chosen.log_probs, best=chosen.log_probs.amax(dim=(1, 2)))
+        alive = keep.flatten(1).any(dim=1)
+        self._note_results(done=~alive)
+        survivors = alive.nonzero()[:, 0]
+        if len(survivors):
+            self._grow(chosen, keep, arriving.nodes, survivors)
+        self.items = self.items[survivors]
+
+    def _end(self, columns: Columns, writing: _Held, length: int) -> _Finished:
+        """Ends every prefix where that is most probable; ``length`` counts the end symbol."""
+        batch, count, src_size = writing.log_probs.shape
+        device = writing.log_probs.device
+        prefixes = torch.arange(count, device=device).expand(batch, -1)
+        # One symbol only, so all pairs of prefix and position are affordable.
+        log_ends = columns.log_word(prefixes, torch.full_like(prefixes, EOS_ID)) + writing.log_probs  # (B, N, I)
+        if self._options.end == "last":
+            is_last = torch.arange(src_size, device=device) == self._source.src_lens[:, None, None] - 1
+            log_ends = torch.where(is_last, log_ends, -math.inf)
+        log_probs, positions = log_ends.max(dim=2)  # (B, N)
+        log_probs = torch.where(log_probs >= self._options.min_log_prob, log_probs, -math.inf)
+        nodes = writing.nodes.gather(2, positions[..., None])[..., 0]
+        return _Finished(log_probs * self._options.score(1.0, length), log_probs, nodes, positions)
+
+    def _note_results(self, done: Tensor) -> None:
+        """Notes the results of the items that have nothing left to continue."""
+        for b in done.nonzero()[:, 0].tolist():
+            endings = self._finished.endings(b) or self._held.endings(b, self._options.nbest)
+            self._endings[int(self.items[b])] = endings
+
+    def _grow(self, chosen: _Chosen, keep: Tensor, nodes: Tensor, survivors: Tensor) -> None:
+        """Makes the kept continuations of the ``survivors`` the next column: one prefix for all cells that hold it."""
+        batch, count, src_size = nodes.shape
+        vocab_size = self._scorer.vocab_size
+        owners, positions, _ = keep.nonzero(as_tuple=True)  # (H,) each, one for each kept hypothesis
+        log_probs, parents, symbols = chosen.log_probs[keep], chosen.prefixes[keep], chosen.symbols[keep]
+        keys = (owners * count + parents) * vocab_size + symbols
+        grown, of_hypothesis = torch.unique(keys, return_inverse=True)  # sorted, hence item by item
+        rows = grown // vocab_size
+        new_numbers = torch.zeros(batch, dtype=torch.int64, device=keys.device)  # the survivors, numbered from zero
+        new_numbers[survivors] = torch.arange(len(survivors), device=keys.device)
+        new_owners = new_numbers[rows // count]
+        counts = torch.bincount(new_owners)
+        places = torch.arange(len(grown), device=keys.device) - (counts.cumsum(0) - counts)[new_owners]
+
+        shape = (len(survivors), int(counts.max()))
+        at = (new_numbers[owners], places[of_hypothesis], positions)
+        held_log_probs = log_probs.new_full((*shape, src_size), -math.inf)
+        held_log_probs[at] = log_probs
+        held_nodes = nodes.new_full((*shape, src_size), NO_NODE)
+        held_nodes[at] = self._history.add(nodes[owners, parents, positions], symbols, positions)
+        self._held = _Held(held_log_probs, held_nodes)
+        # Places that an item does not need hold some prefix of its own, which is nowhere in the grid.
+        state_rows = (survivors * count)[:, None].repeat(1, shape[1])
+        state_rows[new_owners, places] = rows
+        state_symbols = torch.full_like(state_rows, PAD_ID)
+        state_symbols[new_owners, places] = grown % vocab_size
+        self._advance(survivors, state_rows, state_symbols)
+
+    def _advance(self, survivors: Tensor, rows: Tensor, symbols: Tensor) -> None:
+        """Leaves the other items behind and takes the decoder to the new prefixes, rows and symbols ``(B, N)``."""
+        if len(survivors) < len(self.items):
+            self._source = self._source.select(survivors)
+            self._finished = self._finished.select(survivors)
+            self._longest, self._best_weights = self._longest[survivors], self._best_weights[survivors]
+        owners = torch.arange(len(survivors), device=rows.device)[:, None].expand_as(rows)
+        flat = (rows.flatten(), owners.flatten(), symbols.flatten())
+        self._state = self._scorer.advance(self._source, self._state, *flat)
+
+
+def _arrive(held: _Held, log_shift: Tensor) -> _Held:
+    """The best way for each prefix to reach each position, before the decision there: by shifting, or it is there."""
+    ways = [(held.log_probs[..., 0], held.nodes[..., 0])]
+    here = zip(held.log_probs.unbind(2)[1:], held.nodes.unbind(2)[1:], log_shift.unbind(2)[:-1], strict=True)
+    for log_prob, node, log_shift_before in here:
+        log_shifted = ways[-1][0] + log_shift_before
+        ways.append((torch.maximum(log_prob, log_shifted), torch.where(log_prob >= log_shifted, node, ways[-1][1])))
+    log_probs, nodes = zip(*ways, strict=True)
+    return _Held(torch.stack(log_probs, dim=2), torch.stack(nodes, dim=2))
+
+
+def _force(columns: Columns, log_writing: Tensor, symbol: int) -> _Chosen:
+    """Continues with ``symbol``; all paths hold the same forced prefix, so a cell has one."""
+    first = torch.zeros_like(log_writing[:, :1, 0], dtype=torch.int64)  # (B, 1)
+    log_words = columns.log_word(first, torch.full_like(first, symbol))  # (B, 1, I)
+    log_probs = (log_writing + log_words).transpose(1, 2)  # (B, I, 1)
+    prefixes = torch.zeros_like(log_probs, dtype=torch.int64)
+    return _Chosen(log_probs, prefixes, torch.full_like(prefixes, symbol))
+
+
+def _choose(columns: Columns, log_writing: Tensor, limits: _Limits, blocked: Tensor, beam: int) -> _Chosen:
+    """Finds the ``beam`` best continuations of each cell, exactly, without all its word distributions.
+
+    No continuation is more probable than the prefix that it continues. So prefixes are looked at in the order of
+    ``log_writing`` (B, N, I), and a cell is done when the next one is no better than its worst continuation so far.
+    """
+    count = log_writing.shape[1]
+    # stable, so that ties do not depend on what else is in the batch
+    ranked = torch.sort(log_writing.transpose(1, 2), dim=2, descending=True, stable=True)  # (B, I, N)
+    nothing = torch.full_like(ranked.values[..., :1], -math.inf).expand(-1, -1, beam)  # (B, I, K)
+    no_choice = torch.zeros_like(nothing, dtype=torch.int64)
+    best = _Chosen(nothing, no_choice, no_choice)
+    begin, width = 0, beam
+    while begin < count:
+        log_bounds = ranked.values[..., begin : begin + width]  # (B, I, W)
+        admitted = limits.admit(log_bounds, best=best.log_probs.amax(dim=(1, 2)))
+        wanted = admitted & (log_bounds > best.log_probs[..., -1:])
+        cells = wanted.nonzero(as_tuple=True)  # item, position and rank, (P,) each
+        if not len(cells[0]):
+            break  # those that come later are no better
+        prefixes = ranked.indices[..., begin : begin + width][cells]
+        words = _best_words(columns, cells[0] * count + prefixes, cells[1], blocked, beam)
+        shape = (*wanted.shape[:2], int(cells[2].max()) + 1, words.symbols.shape[1])
+        found = _Chosen(
+            _spread(words.log_probs + log_bounds[cells][:, None], cells, shape, -math.inf),
+            _spread(prefixes[:, None], cells, shape, 0),
+            _spread(words.symbols, cells, shape, 0),
+        )
+        best = best.join(found, beam)
+        # Few cells get this far, and one long step costs them less than many short ones.
+        begin, width = begin + width, 2 * width
+    return best
+
+
+def _spread(values: Tensor, cells: tuple[Tensor, ...], shape: tuple[int, ...], fill: float) -> Tensor:
+    """Puts ``values`` (P, K) at ``cells`` of a table (B, I, W, K), and returns it as ``(B, I, W * K)``."""
+    table = values.new_full(shape, fill)
+    table[cells] = values
+    return table.flatten(2)
+
+
+def _best_words(columns: Columns, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> _Words:
+    """The ``count`` most probable symbols at single cells (P,), as many cells at a time as memory allows."""
+    log_probs, symbols = [], []
+    size = max(1, MAX_WORD_SCORES // len(blocked))
+    for some_rows, some_positions in zip(rows.split(size), positions.split(size), strict=True):
+        log_words = columns.log_words(some_rows, some_positions).masked_fill_(blocked, -math.inf)  # (p, V)
+        # The maximum is several times faster than the same by topk.
+        best = log_words.max(dim=1, keepdim=True) if count == 1 else log_words.topk(min(count, log_words.shape[1]))
+        log_probs.append(best.values)
+        symbols.append(best.indices)
+    return _Words(torch.cat(log_probs), torch.cat(symbols))
