@@ -415,8 +415,9 @@ def _best_words(columns: Columns, rows: Tensor, positions: Tensor, blocked: Tens
     """The ``count`` most probable symbols at single cells (P,), as many cells at a time as memory allows."""
     log_probs, symbols = [], []
     size = max(1, MAX_WORD_SCORES // len(blocked))
+    few = blocked.nonzero()[:, 0]
     for some_rows, some_positions in zip(rows.split(size), positions.split(size), strict=True):
-        log_words = columns.log_words(some_rows, some_positions).masked_fill_(blocked, -math.inf)  # (p, V)
+        log_words = columns.log_words(some_rows, some_positions).index_fill_(1, few, -math.inf)  # (p, V)
         # The maximum is several times faster than the same by topk.
         best = log_words.max(dim=1, keepdim=True) if count == 1 else log_words.topk(min(count, log_words.shape[1]))
         log_probs.append(best.values)

@@ -253,9 +253,9 @@ class ModelColumns:
         """``log p(symbol | i)`` at all positions, ``(B, M, I)``."""
         src_size = self._log_norm.shape[2]
         at_source = self._source.logits.gather(2, symbols[:, None, :].expand(-1, src_size, -1)).transpose(1, 2)
-        across = prefixes[..., None]
-        at_prefix = self._logits.gather(1, across.expand(-1, -1, self._logits.shape[2])).gather(2, symbols[..., None])
-        return at_source + at_prefix - self._log_norm.gather(1, across.expand(-1, -1, src_size))
+        items = torch.arange(len(prefixes), device=prefixes.device)[:, None]
+        at_prefix = self._logits[items, prefixes, symbols][..., None]  # (B, M, 1)
+        return at_source + at_prefix - self._log_norm[items, prefixes]
 
     def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
         """The whole distribution at single cells, ``(P, V)``."""
