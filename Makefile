@@ -40,6 +40,8 @@ bench: $(STAMP) ## Measure speed, memory and import time (leave the machine idle
 	@$(PY) benchmarks/import_time.py
 	@$(PY) benchmarks/lattice.py
 	@$(PY) benchmarks/loss.py
+	@$(PY) benchmarks/decode.py
+	@$(PY) benchmarks/stream.py
 
 clean: ## Remove caches and build products (the environment stays: delete .venv for a new one)
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,54 @@
-"""Searches: from a model and sources to outputs with their alignments."""
+"""Searches: from a model and sources to outputs with their alignments.
 
+=================  ==================================================================================
+module             what
+=================  ==================================================================================
+``run``            many sources through a search, checked one by one and batched by length
+``marginal``       a beam over prefixes with their exact probabilities; the default
+``path``           the paper's Algorithm 1 and its beam: the best output with its path
+``online``         input-synchronous search over whole sources
+``stream``         the same while the input arrives: committed and tentative output
+``sample``         ancestral sampling
+``align``          given pairs: best path, posteriors, segments; ``formats`` writes them
+``ensemble``       several models as one
+``scorer``         models as the searches see them
+=================  ==================================================================================
+"""
+
+from ssnt.decode.align import AlignmentFailure, PairAlignment, Segment, align, align_each
+from ssnt.decode.ensemble import EnsembleScorer
+from ssnt.decode.marginal import marginal_search
+from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Columns, ModelScorer, Scorer, Source
+from ssnt.decode.path import path_search
+from ssnt.decode.run import Failure, copy_unknowns, decode
+from ssnt.decode.sample import sample
+from ssnt.decode.scorer import Columns, ModelScorer, Scorer, Source, StreamingScorer
+from ssnt.decode.stream import Stream, StreamBatch, StreamOptions, Update, open_streams
 
-__all__ = ["Columns", "ModelScorer", "Scorer", "SearchOptions", "Source"]
+__all__ = [
+    "AlignmentFailure",
+    "Columns",
+    "EnsembleScorer",
+    "Failure",
+    "ModelScorer",
+    "PairAlignment",
+    "Scorer",
+    "SearchOptions",
+    "Segment",
+    "Source",
+    "Stream",
+    "StreamBatch",
+    "StreamOptions",
+    "StreamingScorer",
+    "Update",
+    "align",
+    "align_each",
+    "copy_unknowns",
+    "decode",
+    "marginal_search",
+    "online_search",
+    "open_streams",
+    "path_search",
+    "sample",
+]

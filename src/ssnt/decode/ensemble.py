@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from ssnt.decode.scorer import Columns, Scorer, Source
+from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer
 from ssnt.errors import ModelError
 from ssnt.types import Batch, Grid
 
@@ -118,3 +118,15 @@ class EnsembleScorer:
             _log_mean([getattr(grid, name) for grid in grids]) for name in ("log_word", "log_emit", "log_shift")
         )
         return Grid(word, emit, shift, source.src_lens, tgt_lens)
+
+    def listen(self, count: int, features: Tensor | None = None) -> tuple[Any, ...]:
+        """What ``count`` streams remember before the first symbol, for every model."""
+        return tuple(scorer.listen(count, features) for scorer in self._streaming())
+
+    def hear(self, symbols: Tensor, hearing: tuple[Any, ...]) -> tuple[EnsembleSource, tuple[Any, ...]]:
+        """Reads one symbol (S,) of each stream, with every model."""
+        heard = [scorer.hear(symbols, own) for scorer, own in zip(self._streaming(), hearing, strict=True)]
+        return EnsembleSource(tuple(source for source, _ in heard)), tuple(own for _, own in heard)
+
+    def _streaming(self) -> Sequence[StreamingScorer[Any, Any, Any]]:
+        return cast(Sequence[StreamingScorer[Any, Any, Any]], self._members)  # one that cannot says so itself

@@ -1,0 +1,139 @@
+"""Many sources through a search: checked one by one, batched by length, answered in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from ssnt.decode.marginal import marginal_search
+from ssnt.decode.online import online_search
+from ssnt.decode.options import SearchOptions
+from ssnt.decode.path import path_search
+from ssnt.decode.scorer import Scorer
+from ssnt.dp.checks import require_count
+from ssnt.errors import ConfigError, DataError
+from ssnt.types import EOS_ID, UNK_ID, Batch, Hypothesis
+
+SearchName = Literal["marginal", "path", "online"]
+
+_SEARCHES: dict[str, Callable[..., list[list[Hypothesis]]]] = {
+    "marginal": marginal_search,
+    "path": path_search,
+    "online": online_search,
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A source that could not be decoded; the others were.
+
+    Attributes:
+        index: Which one.
+        error: Why.
+    """
+
+    index: int
+    error: DataError
+
+
+def decode(
+    scorer: Scorer[Any, Any],
+    sources: Sequence[Sequence[int]],
+    search: SearchName = "marginal",
+    options: SearchOptions | None = None,
+    *,
+    features: Sequence[Sequence[int]] | None = None,
+    max_source_length: int = 2000,
+    batch_size: int = 64,
+    device: torch.device | str = "cpu",
+) -> list[list[Hypothesis] | Failure]:
+    """Decodes sources of any lengths.
+
+    Args:
+        scorer: The model.
+        sources: Symbols of each source, without the end symbol, which is added.
+        search: ``"marginal"``, ``"path"`` or ``"online"``.
+        options: Settings of the search.
+        features: Tags of each source, for a model that has them.
+        max_source_length: Longer sources are refused rather than searched for hours.
+        batch_size: How many sources, of about the same length, are searched together.
+        device: Where the model is.
+
+    Returns:
+        For each source its hypotheses, best first, or why there are none: a source that is empty, too long or holds
+        symbols that do not exist is a :class:`Failure` and keeps nobody else from an answer.
+    """
+    if search not in _SEARCHES:
+        raise ConfigError(f"search must be one of {', '.join(map(repr, _SEARCHES))}, got {search!r}")
+    require_count("max_source_length", max_source_length)
+    require_count("batch_size", batch_size)
+    if features is not None and len(features) != len(sources):
+        raise DataError(f"features must have {len(sources)} entries, one a source, got {len(features)}")
+    results: list[list[Hypothesis] | Failure | None] = [
+        _complaint(index, source, max_source_length) for index, source in enumerate(sources)
+    ]
+    good = [index for index, result in enumerate(results) if result is None]
+    good.sort(key=lambda index: len(sources[index]))
+
+    def run(group: list[int]) -> None:
+        batch = _batch([sources[i] for i in group], None if features is None else [features[i] for i in group])
+        try:
+            found = _SEARCHES[search](scorer, batch.to(device), options or SearchOptions())
+        except DataError as error:
+            if len(group) == 1:
+                results[group[0]] = Failure(group[0], error)
+                return
+            for index in group:  # one of them is to blame, and the others are not to suffer for it
+                run([index])
+            return
+        for index, hypotheses in zip(group, found, strict=True):
+            results[index] = hypotheses
+
+    for first in range(0, len(good), batch_size):
+        run(good[first : first + batch_size])
+    return [result for result in results if result is not None]
+
+
+def _complaint(index: int, source: Sequence[int], longest: int) -> Failure | None:
+    if len(source) == 0:
+        return Failure(index, DataError(f"source {index} is empty; give at least one symbol"))
+    if len(source) > longest:
+        message = f"source {index} has {len(source)} symbols, more than max_source_length ({longest}); split it"
+        return Failure(index, DataError(message))
+    wrong = [symbol for symbol in source if not _is_symbol(symbol)]
+    if wrong:
+        return Failure(index, DataError(f"source {index} holds {wrong[0]!r}, which is no symbol; UNK_ID is {UNK_ID}"))
+    return None
+
+
+def _is_symbol(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _batch(sources: list[Sequence[int]], features: list[Sequence[int]] | None) -> Batch:
+    rows = [torch.tensor([*source, EOS_ID]) for source in sources]
+    tags: Tensor | None = None
+    if features is not None:
+        tags = pad_sequence([torch.tensor(list(row), dtype=torch.int64) for row in features], batch_first=True)
+    lens = torch.tensor([len(row) for row in rows])
+    return Batch(pad_sequence(rows, batch_first=True), lens, features=tags)
+
+
+def copy_unknowns(hypothesis: Hypothesis, source: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The output as strings, an unknown symbol replaced by the source symbol that it was written at.
+
+    Args:
+        hypothesis: An output with its alignment.
+        source: The source symbols as strings, without the end symbol.
+        names: The string of each target symbol.
+    """
+    positions = hypothesis.alignment.positions
+    return [
+        source[position] if symbol == UNK_ID and position < len(source) else names[symbol]
+        for symbol, position in zip(hypothesis.symbols, positions, strict=False)
+    ]

@@ -1,0 +1,92 @@
+"""Decoding many sources: order, batches, failures, copying."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from decoding import all_outputs, random_model, random_sources, take
+from ssnt.decode import (
+    EnsembleScorer,
+    Failure,
+    ModelScorer,
+    SearchOptions,
+    Stream,
+    StreamOptions,
+    copy_unknowns,
+    decode,
+    online_search,
+)
+from ssnt.errors import ConfigError, DataError
+from ssnt.types import Alignment, Hypothesis
+
+SOURCES = [[4, 5, 4], [5], [4, 4, 4, 5, 5], [5, 4], [4, 5]]
+
+
+@pytest.mark.parametrize("search", ["marginal", "path", "online"])
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_order_and_batches_do_not_matter(search, batch_size):
+    scorer = ModelScorer(random_model(3, vocab=7))
+    found = decode(scorer, SOURCES, search, SearchOptions(beam=3), batch_size=batch_size)
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        (alone,) = decode(scorer, [source], search, SearchOptions(beam=3))
+        assert hypotheses[0].symbols == alone[0].symbols
+        np.testing.assert_allclose(hypotheses[0].log_prob, alone[0].log_prob)
+
+
+def test_bad_sources_are_reported_and_the_others_answered():
+    scorer = ModelScorer(random_model(4))
+    found = decode(scorer, [[4], [], [4] * 9, [-1, 4], [5]], max_source_length=8)
+    assert [isinstance(result, Failure) for result in found] == [False, True, True, True, False]
+    texts = [str(result.error) for result in found if isinstance(result, Failure)]
+    assert [result.index for result in found if isinstance(result, Failure)] == [1, 2, 3]
+    assert texts[0] == "source 1 is empty; give at least one symbol"
+    assert texts[1] == "source 2 has 9 symbols, more than max_source_length (8); split it"
+    assert texts[2] == "source 3 holds -1, which is no symbol; UNK_ID is 3"
+    assert decode(scorer, []) == []
+
+
+def test_a_symbol_outside_the_vocabulary_spares_the_others():
+    scorer = ModelScorer(random_model(4))
+    found = decode(scorer, [[4], [99], [5, 4]])
+    assert isinstance(found[1], Failure)
+    assert "99" in str(found[1].error)
+    assert found[0][0].is_complete
+    assert found[2][0].is_complete
+
+
+def test_wrong_settings_are_named():
+    scorer = ModelScorer(random_model(4))
+    with pytest.raises(ConfigError, match="search must be one of 'marginal', 'path', 'online', got 'beam'"):
+        decode(scorer, SOURCES, "beam")
+    with pytest.raises(DataError, match="features must have 5 entries, one a source, got 1"):
+        decode(scorer, SOURCES, features=[[1]])
+
+
+def test_tags_reach_the_model():
+    model = random_model(5, feature_vocab_size=4, feature_size=3)
+    found = decode(ModelScorer(model), [[4, 5], [4, 5]], features=[[1, 2], [3]])
+    again = decode(ModelScorer(model), [[4, 5]], features=[[3]])
+    np.testing.assert_allclose(found[1][0].log_prob, again[0][0].log_prob)
+    assert found[0][0].log_prob != pytest.approx(found[1][0].log_prob)
+
+
+def test_unknown_symbols_are_copied_from_where_they_were_written():
+    hypothesis = Hypothesis((3, 5, 3), -1.0, -1.0, Alignment((0, 1, 2, 2), -1.0), (1, 2, 3, 3))
+    names = ["<pad>", "<s>", "</s>", "<unk>", "a", "b"]
+    assert copy_unknowns(hypothesis, ["x", "y"], names) == ["x", "b", "<unk>"]  # nothing stands at the end symbol
+
+
+def test_an_ensemble_streams():
+    models = [random_model(1), random_model(2)]
+    scorer = EnsembleScorer([ModelScorer(model) for model in models])
+    batch = random_sources(6, [4, 2])
+    found = online_search(scorer, batch, SearchOptions(beam=200, max_length=3), max_emissions=4)
+    for b, hypotheses in enumerate(found):
+        truth = all_outputs(models, take(batch, b), 3)
+        assert hypotheses[0].symbols == truth[0].symbols
+        np.testing.assert_allclose(hypotheses[0].log_prob, truth[0].log_prob, rtol=1e-8)
+    stream = Stream(scorer, StreamOptions(beam=50, max_emissions=4, end="any"))
+    written = stream.push(batch.src[0, :3].tolist()).committed
+    (expected,) = online_search(scorer, take(batch, 0), SearchOptions(beam=50), max_emissions=4)
+    assert (*written, *stream.finish().symbols) == expected[0].symbols
