@@ -28,7 +28,8 @@ def alternately(candidates: dict[str, Callable[[], object]], repeats: int, burst
     return best
 
 
-def _status_bytes(field: str) -> int:
+def status_bytes(field: str) -> int:
+    """A field of this process's status, such as ``VmRSS``, in bytes (Linux)."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
@@ -38,9 +39,9 @@ def _status_bytes(field: str) -> int:
 def peak_extra_bytes(call: Callable[[], object]) -> int:
     """How far a call raises this process's resident memory above where it stood before (Linux)."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # starts the high-water mark anew
-    before = _status_bytes("VmRSS")
+    before = status_bytes("VmRSS")
     call()
-    return _status_bytes("VmHWM") - before
+    return status_bytes("VmHWM") - before
 
 
 def in_own_process(script: str, *arguments: str) -> str:

@@ -5,7 +5,7 @@ Axes: ``B`` batch, ``J`` target, ``I`` source, ``F`` features; the source axis i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, Self
 
 import torch
@@ -25,7 +25,7 @@ class _MovesBetweenDevices:
 
     def to(self, device: torch.device | str) -> Self:
         """Returns the same value with every tensor on ``device``."""
-        values = [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]
+        values = [getattr(self, one.name) for one in fields(self)]  # type: ignore[arg-type]
         return type(self)(*(v.to(device) if isinstance(v, Tensor) else v for v in values))
 
 
@@ -108,7 +108,7 @@ class Hypothesis:
         log_prob: ``log p(y|x)``, or ``log p(y, a|x)`` from a search for paths.
         score: What hypotheses were ranked by: the log probability after length normalisation.
         alignment: The best path, with one position for each symbol and one for the end symbol if there is one.
-        delays: For each symbol (and the end symbol) how many source symbols had been read when it was written.
+        delays: For each symbol (and the end symbol) how many source symbols had been read where the path writes it.
         is_complete: Whether the output ended in its end symbol rather than at the length limit.
         emit: Emission posteriors ``(J, I)``, where the search gives them.
     """
@@ -119,4 +119,4 @@ class Hypothesis:
     alignment: Alignment
     delays: tuple[int, ...]
     is_complete: bool = True
-    emit: Tensor | None = None
+    emit: Tensor | None = field(default=None, repr=False)

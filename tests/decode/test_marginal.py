@@ -226,6 +226,8 @@ def test_sampling_repeats_with_its_seed_and_obeys_its_options():
         ({"end": "first"}, "end must be one of 'any', 'last', got 'first'"),
         ({"prefix": (2,)}, "prefix must not hold the end symbol"),
         ({"banned": (2,)}, "banned must not hold the end symbol"),
+        ({"prefix": 5}, "prefix must be a tuple of symbols, which are whole numbers, got 5"),
+        ({"banned": "ab"}, "banned must be a tuple of symbols, which are whole numbers, got 'ab'"),
         ({"prefix": (3,), "banned": (3,)}, r"prefix and banned must not share symbols, got \[3\] in both"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from decoding import all_outputs, random_model, random_sources, take
 from ssnt.decode import (
@@ -17,7 +18,7 @@ from ssnt.decode import (
     decode,
     online_search,
 )
-from ssnt.errors import ConfigError, DataError
+from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.types import Alignment, Hypothesis
 
 SOURCES = [[4, 5, 4], [5], [4, 4, 4, 5, 5], [5, 4], [4, 5]]
@@ -42,7 +43,7 @@ def test_bad_sources_are_reported_and_the_others_answered():
     assert [result.index for result in found if isinstance(result, Failure)] == [1, 2, 3]
     assert texts[0] == "source 1 is empty; give at least one symbol"
     assert texts[1] == "source 2 has 9 symbols, more than max_source_length (8); split it"
-    assert texts[2] == "source 3 holds -1, which is no symbol; UNK_ID is 3"
+    assert texts[2] == "source 3 holds -1, which is no symbol; unknown ones are UNK_ID (3)"
     assert decode(scorer, []) == []
 
 
@@ -53,6 +54,54 @@ def test_a_symbol_outside_the_vocabulary_spares_the_others():
     assert "99" in str(found[1].error)
     assert found[0][0].is_complete
     assert found[2][0].is_complete
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ([4, 2], "source 1 holds a padding, start or end symbol"),
+        ([4, 0], "source 1 holds a padding, start or end symbol"),
+        ("ab", "expected a list of sources"),
+        (None, "source 1 must be a sequence of symbols"),
+        ([4.5], "source 1 must be a sequence of symbols"),
+    ],
+)
+def test_mistaken_sources(source, message):
+    scorer = ModelScorer(random_model(4))
+    if isinstance(source, str):
+        with pytest.raises(DataError, match=message):
+            decode(scorer, [[4], source])
+        return
+    found = decode(scorer, [[4], source])
+    assert message in str(found[1].error)
+    assert found[0][0].is_complete
+
+
+def test_models_numbers_and_tensors_are_taken_as_they_come():
+    model = random_model(4)
+    (plain,) = decode(ModelScorer(model), [[4, 5]])
+    for sources in ([torch.tensor([4, 5])], [np.array([4, 5])], [(4, 5)]):
+        (found,) = decode(model, sources)
+        assert found[0].symbols == plain[0].symbols
+    with pytest.raises(ModelError, match="expected an SSNT, a ModelScorer or an EnsembleScorer, got dict"):
+        decode({}, [[4]])
+    with pytest.raises(DataError, match=r"for a single one, \[\[5, 6\]\]"):
+        decode(model, [5, 6])
+
+
+def test_dropout_that_is_still_on_is_noticed():
+    model = random_model(4, input_dropout=0.5).train()
+    with pytest.warns(UserWarning, match="call model.eval"):
+        decode(model, [[4]])
+
+
+@pytest.mark.parametrize("search", ["marginal", "path", "online"])
+@pytest.mark.parametrize("option", ["prefix", "banned"])
+def test_symbols_outside_the_vocabulary_in_options(search, option):
+    model = random_model(4)
+    for symbol in (99, -1):
+        with pytest.raises(ConfigError, match=rf"{option}: expected symbols from 0 to 3, got \[{symbol}\]"):
+            decode(model, [[4]], search, SearchOptions(**{option: (symbol,)}))
 
 
 def test_wrong_settings_are_named():

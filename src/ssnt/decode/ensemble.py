@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer
+from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer, as_scorer
 from ssnt.errors import ModelError
 from ssnt.types import Batch, Grid
 
@@ -76,6 +76,7 @@ class EnsembleScorer:
     """
 
     def __init__(self, members: Sequence[Scorer[Any, Any]]) -> None:
+        members = [as_scorer(member) for member in members]
         if not members:
             raise ModelError("members: expected at least one model, got none")
         sizes = {scorer.vocab_size for scorer in members}

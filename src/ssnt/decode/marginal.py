@@ -185,7 +185,7 @@ def marginal_search(
 
     Args:
         scorer: The model.
-        batch: The sources; targets are not looked at.
+        batch: The sources, each with its end symbol; targets are not looked at.
         options: Settings of the search.
 
     Returns:
@@ -194,6 +194,7 @@ def marginal_search(
         incomplete; if none is possible at all, an empty list.
     """
     options = options or SearchOptions()
+    options.require_vocabulary(scorer.vocab_size)
     with torch.no_grad():
         source = scorer.read(batch)
         found = _find(scorer, source, options)

@@ -12,7 +12,7 @@ from ssnt.decode.progress import first_progress, outputs, read_on
 from ssnt.decode.rounds import Rules
 from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer
 from ssnt.decode.stream import Merge
-from ssnt.errors import ConfigError, DataError
+from ssnt.errors import ConfigError
 from ssnt.types import Batch, Hypothesis
 
 
@@ -75,10 +75,7 @@ def _rules(options: SearchOptions, merge: Merge, max_emissions: int, vocab_size:
         raise ConfigError(f"merge must be one of {', '.join(map(repr, get_args(Merge)))}, got {merge!r}")
     if max_emissions < 1:
         raise ConfigError(f"max_emissions must be at least 1, got {max_emissions}")
-    for name in ("prefix", "banned"):
-        wrong = [symbol for symbol in getattr(options, name) if not 0 <= symbol < vocab_size]
-        if wrong:
-            raise DataError(f"{name}: expected symbols from 0 to {vocab_size - 1}, got {wrong[0]}")
+    options.require_vocabulary(vocab_size)
     return Rules(
         beam=options.beam,
         is_max=merge == "max",

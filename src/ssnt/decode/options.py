@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import get_args
 
 from ssnt.errors import ConfigError
 from ssnt.types import EOS_ID, End
+
+
+def as_symbols(name: str, values: object) -> tuple[int, ...]:
+    """A collection of symbols as a tuple."""
+    if not isinstance(values, Collection) or not all(isinstance(value, int) for value in values):
+        raise ConfigError(f"{name} must be a tuple of symbols, which are whole numbers, got {values!r}")
+    return tuple(values)
+
+
+def require_symbols(name: str, symbols: Collection[int], vocab_size: int) -> None:
+    """Raises if a symbol is not in the vocabulary."""
+    outside = sorted(symbol for symbol in symbols if not 0 <= symbol < vocab_size)
+    if outside:
+        raise ConfigError(f"{name}: expected symbols from 0 to {vocab_size - 1}, got {outside}")
 
 
 @dataclass(frozen=True)
@@ -26,7 +41,7 @@ class SearchOptions:
         beam_threshold: Hypotheses whose log probability is lower than the best by more than this are dropped.
         min_log_prob: Hypotheses with a lower log probability than this are dropped.
         end: Where a path may end: ``"any"`` (the paper) or ``"last"``.
-        prefix: Symbols that the output must begin with.
+        prefix: Symbols that the output must begin with, even if they are more than the limit allows.
         banned: Symbols that the output may not hold.
     """
 
@@ -44,6 +59,8 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         """Checks every setting."""
+        for name in ("prefix", "banned"):
+            object.__setattr__(self, name, as_symbols(name, getattr(self, name)))
         for name, least in (("beam", 1), ("nbest", 1), ("max_length", 0), ("max_length_margin", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
@@ -67,6 +84,11 @@ class SearchOptions:
         clash = set(self.prefix) & set(self.banned)
         if clash:
             raise ConfigError(f"prefix and banned must not share symbols, got {sorted(clash)} in both")
+
+    def require_vocabulary(self, vocab_size: int) -> None:
+        """Raises if a forced or banned symbol is not in the vocabulary."""
+        require_symbols("prefix", self.prefix, vocab_size)
+        require_symbols("banned", self.banned, vocab_size)
 
     def longest(self, src_len: int) -> int:
         """The length limit for a source of ``src_len`` symbols (its end symbol counted), at least the prefix."""

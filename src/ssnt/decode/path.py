@@ -24,7 +24,6 @@ from torch import Tensor
 
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.scorer import Columns, Scorer
-from ssnt.errors import ConfigError
 from ssnt.types import EOS_ID, PAD_ID, Alignment, Batch, Hypothesis
 
 MAX_WORD_SCORES = 1 << 22
@@ -33,12 +32,12 @@ MAX_WORD_SCORES = 1 << 22
 NO_NODE = -1
 
 
-def path_search(scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions) -> list[list[Hypothesis]]:
+def path_search(scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions | None = None) -> list[list[Hypothesis]]:
     """Finds the most probable outputs with their paths, by ``log p(y, a | x)``.
 
     Args:
         scorer: The model.
-        batch: The sources; targets are not looked at.
+        batch: The sources, each with its end symbol; targets are not looked at.
         options: Settings; ``beam`` is the number of prefixes a cell, 1 for the paper's greedy search.
 
     Returns:
@@ -48,10 +47,8 @@ def path_search(scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions) 
     Raises:
         ConfigError: A forced or banned symbol is not in the vocabulary.
     """
-    for name, symbols in (("prefix", options.prefix), ("banned", options.banned)):
-        outside = [symbol for symbol in symbols if not 0 <= symbol < scorer.vocab_size]
-        if outside:
-            raise ConfigError(f"{name}: expected symbols from 0 to {scorer.vocab_size - 1}, got {outside}")
+    options = options or SearchOptions()
+    options.require_vocabulary(scorer.vocab_size)
     with torch.no_grad():
         search = _PathSearch(scorer, batch, options)
         length = 0

@@ -188,7 +188,7 @@ class BeamPosition(Position[SourceT, StateT]):
             count = int(is_busy.sum())
             if not count:
                 break
-            if 2 * count <= len(streams):  # a batch has always some stream that goes on for long; spare the others
+            if 4 * count <= len(streams):  # a batch has always some stream that goes on for long; spare the others
                 aside.append(self._take(streams, flow, (~is_busy).nonzero()[:, 0]))
                 busy = is_busy.nonzero()[:, 0]
                 streams, flow = streams[busy], self._keep(flow, busy)

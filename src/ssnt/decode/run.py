@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,10 +15,11 @@ from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
-from ssnt.decode.scorer import Scorer
+from ssnt.decode.scorer import Scorer, as_scorer
 from ssnt.dp.checks import require_count
 from ssnt.errors import ConfigError, DataError
-from ssnt.types import EOS_ID, UNK_ID, Batch, Hypothesis
+from ssnt.nn import SSNT
+from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Batch, Hypothesis
 
 SearchName = Literal["marginal", "path", "online"]
 
@@ -42,7 +44,7 @@ class Failure:
 
 
 def decode(
-    scorer: Scorer[Any, Any],
+    scorer: Scorer[Any, Any] | SSNT,
     sources: Sequence[Sequence[int]],
     search: SearchName = "marginal",
     options: SearchOptions | None = None,
@@ -55,7 +57,7 @@ def decode(
     """Decodes sources of any lengths.
 
     Args:
-        scorer: The model.
+        scorer: The model, an SSNT or a scorer.
         sources: Symbols of each source, without the end symbol, which is added.
         search: ``"marginal"``, ``"path"`` or ``"online"``.
         options: Settings of the search.
@@ -70,6 +72,9 @@ def decode(
     """
     if search not in _SEARCHES:
         raise ConfigError(f"search must be one of {', '.join(map(repr, _SEARCHES))}, got {search!r}")
+    scorer = as_scorer(scorer)
+    if any(isinstance(source, (int, str)) for source in sources):
+        raise DataError("sources: expected a list of sources, each a list of symbols; for a single one, [[5, 6]]")
     require_count("max_source_length", max_source_length)
     require_count("batch_size", batch_size)
     if features is not None and len(features) != len(sources):
@@ -86,7 +91,7 @@ def decode(
             found = _SEARCHES[search](scorer, batch.to(device), options or SearchOptions())
         except DataError as error:
             if len(group) == 1:
-                results[group[0]] = Failure(group[0], error)
+                results[group[0]] = Failure(group[0], DataError(f"source {group[0]}: {error}"))
                 return
             for index in group:  # one of them is to blame, and the others are not to suffer for it
                 run([index])
@@ -99,24 +104,26 @@ def decode(
     return [result for result in results if result is not None]
 
 
-def _complaint(index: int, source: Sequence[int], longest: int) -> Failure | None:
-    if len(source) == 0:
-        return Failure(index, DataError(f"source {index} is empty; give at least one symbol"))
-    if len(source) > longest:
-        message = f"source {index} has {len(source)} symbols, more than max_source_length ({longest}); split it"
-        return Failure(index, DataError(message))
-    wrong = [symbol for symbol in source if not _is_symbol(symbol)]
-    if wrong:
-        return Failure(index, DataError(f"source {index} holds {wrong[0]!r}, which is no symbol; UNK_ID is {UNK_ID}"))
-    return None
-
-
-def _is_symbol(value: object) -> bool:
-    return isinstance(value, int) and value >= 0
+def _complaint(index: int, source: Any, longest: int) -> Failure | None:
+    """What is wrong with a source, if anything."""
+    try:
+        symbols = [operator.index(symbol) for symbol in source]
+    except TypeError as error:
+        return Failure(index, DataError(f"source {index} must be a sequence of symbols, which are numbers: {error}"))
+    complaint = None
+    if not symbols:
+        complaint = "is empty; give at least one symbol"
+    elif len(symbols) > longest:
+        complaint = f"has {len(symbols)} symbols, more than max_source_length ({longest}); split it"
+    elif min(symbols) < 0:
+        complaint = f"holds {min(symbols)}, which is no symbol; unknown ones are UNK_ID ({UNK_ID})"
+    elif EOS_ID in symbols or PAD_ID in symbols or BOS_ID in symbols:
+        complaint = "holds a padding, start or end symbol (0 to 2); give the source without them, the end is added"
+    return None if complaint is None else Failure(index, DataError(f"source {index} {complaint}"))
 
 
 def _batch(sources: list[Sequence[int]], features: list[Sequence[int]] | None) -> Batch:
-    rows = [torch.tensor([*source, EOS_ID]) for source in sources]
+    rows = [torch.tensor([*map(operator.index, source), EOS_ID]) for source in sources]
     tags: Tensor | None = None
     if features is not None:
         tags = pad_sequence([torch.tensor(list(row), dtype=torch.int64) for row in features], batch_first=True)

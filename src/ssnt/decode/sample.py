@@ -34,7 +34,7 @@ def sample(
 
     Args:
         scorer: The model.
-        batch: The sources.
+        batch: The sources, each with its end symbol.
         n: How many outputs of each source.
         options: Length limits, end, prefix and banned symbols; beams and thresholds do not matter here.
         temperature: Divides the log probabilities: below 1 for likelier outputs.
@@ -50,6 +50,7 @@ def sample(
     if not 0.0 < temperature < math.inf:
         raise ConfigError(f"temperature must be a number above 0, got {temperature!r}")
     options = options or SearchOptions()
+    options.require_vocabulary(scorer.vocab_size)
     with torch.no_grad():
         source = scorer.read(batch)
         generator = torch.Generator(device=source.src_lens.device).manual_seed(seed)

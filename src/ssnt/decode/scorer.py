@@ -8,6 +8,7 @@ and whatever it needs of the distribution over the next symbol, of which there a
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -268,6 +269,8 @@ class ModelScorer:
     """One :class:`~ssnt.nn.SSNT` as the searches see it; dropout is the model's own affair, so call ``eval()``."""
 
     def __init__(self, model: SSNT) -> None:
+        if not isinstance(model, SSNT):
+            raise ModelError(f"model: expected an SSNT, got {type(model).__name__}")
         self.model = model
         self.vocab_size = model.config.tgt_vocab_size
 
@@ -278,6 +281,7 @@ class ModelScorer:
 
     def read(self, batch: Batch) -> ModelSource:
         """Encodes the sources of a batch."""
+        self._warn_if_training()
         encoding = self.model.encode(batch)
         return self.source_of(encoding.states, batch.src_lens, encoding.condition)
 
@@ -317,6 +321,7 @@ class ModelScorer:
 
     def listen(self, count: int, features: Tensor | None = None) -> Hearing:
         """What ``count`` streams remember before the first symbol."""
+        self._warn_if_training()
         model = self.model
         encoder = self._streaming_encoder()
         state = encoder.initial_state(count)
@@ -336,6 +341,13 @@ class ModelScorer:
         source = self.source_of(output[:, None], torch.ones_like(symbols), hearing.condition)
         return source, Hearing(state, hearing.condition)
 
+    def _warn_if_training(self) -> None:
+        settings = self.model.config
+        if self.model.training and (settings.input_dropout or settings.output_dropout):
+            warnings.warn(
+                "the model is in training mode, so dropout changes every answer; call model.eval()", stacklevel=3
+            )
+
     def _streaming_encoder(self) -> StreamingEncoder[Any]:
         encoder = self.model.encoder
         if not encoder.is_streaming and not hasattr(encoder, "initial_state"):
@@ -344,3 +356,12 @@ class ModelScorer:
                 "such as the unidirectional LSTM (uniSSNT or uniSSNT+, bidirectional=False)"
             )
         return cast(StreamingEncoder[Any], encoder)  # one that has the method but cannot says so itself
+
+
+def as_scorer(model: Any) -> Any:
+    """A model as a scorer: an SSNT is wrapped, a scorer is taken as it is."""
+    if isinstance(model, SSNT):
+        return ModelScorer(model)
+    if not hasattr(model, "columns"):
+        raise ModelError(f"scorer: expected an SSNT, a ModelScorer or an EnsembleScorer, got {type(model).__name__}")
+    return model

@@ -11,10 +11,11 @@ from typing import Any, Generic, Literal, get_args
 import torch
 from torch import Tensor
 
+from ssnt.decode.options import require_symbols
 from ssnt.decode.progress import Progress, first_progress, outputs, read_on
 from ssnt.decode.rounds import Rules
 from ssnt.decode.rows import leaves, rebuilt
-from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer
+from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer, as_scorer
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.types import EOS_ID, End, Hypothesis
 
@@ -103,14 +104,17 @@ class Update:
     Attributes:
         committed: Symbols that are certain now; they follow those of earlier updates and are never withdrawn.
         tentative: What the best hypothesis has written after them, which may still change.
-        delays: For each newly committed symbol how many inputs had been read when it was written, on the best path to
-            the best hypothesis at this moment.
+        delays: For each newly committed symbol how many inputs had been read when it was committed, which is what a
+            reader of the output has to wait for: the delays that latency is measured by.
+        written: For each newly committed symbol how many inputs had been read where the best path to the best
+            hypothesis writes it: its alignment. Never more than its delay.
         read: How many inputs have been read.
     """
 
     committed: tuple[int, ...]
     tentative: tuple[int, ...]
     delays: tuple[int, ...]
+    written: tuple[int, ...]
     read: int
 
 
@@ -130,10 +134,13 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
     ) -> None:
         if count < 1:
             raise ConfigError(f"count must be at least 1, got {count}")
+        scorer = as_scorer(scorer)
         self.options = options or StreamOptions()
+        if not isinstance(self.options, StreamOptions):
+            raise ConfigError(f"options: expected StreamOptions, got {type(options).__name__}")
         self._scorer = scorer
         self._rules = self.options.rules()
-        self._check_banned()
+        require_symbols("banned", self.options.banned, scorer.vocab_size)
         self._progress = first_progress(scorer, count, self._rules, features)
         self._device = self._progress.prefixes.lens.device
         self._is_finished = [False] * count
@@ -198,7 +205,7 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         return outputs(self._rules, before, after)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the streams remember, as tensors, numbers and lists: for ``torch.save`` or safetensors and JSON."""
+        """All that the streams remember, as tensors, numbers and lists, for ``torch.save``; nothing in it is code."""
         prefixes = self._progress.prefixes
         return {
             "options": {name: _plain(value) for name, value in asdict(self.options).items()},
@@ -268,19 +275,14 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         if any(columns[0]) or not torch.equal(is_kept, prefixes.is_alive):
             self._progress = replace(self._progress, prefixes=prefixes.dropped(is_kept).cut(count))
         return [
-            Update(tuple(symbols[:done]), tuple(symbols[done:length]), tuple(delays[:done]), read)
-            for done, length, symbols, delays, read in zip(*columns, strict=True)
+            Update(tuple(symbols[:done]), tuple(symbols[done:length]), (read,) * done, tuple(written[:done]), read)
+            for done, length, symbols, written, read in zip(*columns, strict=True)
         ]
 
     def _check_open(self, streams: Iterable[int]) -> None:
         ended = [stream for stream in streams if self._is_finished[stream]]
         if ended:
-            raise ModelError(f"stream {ended[0]} is finished and reads no more; open a new one")
-
-    def _check_banned(self) -> None:
-        wrong = [symbol for symbol in self.options.banned if not 0 <= symbol < self._scorer.vocab_size]
-        if wrong:
-            raise ConfigError(f"banned: expected symbols below {self._scorer.vocab_size}, got {wrong[0]}")
+            raise ModelError(f"stream {ended[0]} is finished already and reads no more; open a new one")
 
 
 class Stream:
@@ -330,7 +332,8 @@ class Stream:
             raise
         committed = (symbol for update in updates for symbol in update.committed)
         delays = (delay for update in updates for delay in update.delays)
-        return Update(tuple(committed), updates[-1].tentative, tuple(delays), updates[-1].read)
+        written = (delay for update in updates for delay in update.written)
+        return Update(tuple(committed), updates[-1].tentative, tuple(delays), tuple(written), updates[-1].read)
 
     def finish(self) -> Hypothesis:
         """Ends the input.

@@ -22,10 +22,12 @@ def check_symbols(name: str, symbols: Tensor, axes: tuple[str, ...], vocab_size:
     wrong = (symbols < 0) | (symbols >= vocab_size)
     if bool(wrong.any()):
         where = wrong.nonzero()[0].tolist()
+        hint = f"map unknown symbols to UNK_ID ({UNK_ID}) and pad with PAD_ID ({PAD_ID})"
+        if name == "features":
+            hint = f"leave unknown tags out, and pad with PAD_ID ({PAD_ID})"
         raise DataError(
             f"{name}: expected symbols from 0 to {vocab_size - 1} (a vocabulary of {vocab_size}), "
-            f"got {int(symbols[tuple(where)])} at {where}; "
-            f"map unknown symbols to UNK_ID ({UNK_ID}) and pad with PAD_ID ({PAD_ID})"
+            f"got {int(symbols[tuple(where)])} at {where}; {hint}"
         )
 
 
