@@ -17,6 +17,25 @@ def packages_after(statement: str) -> set[str]:
 
 def test_import_brings_nothing_heavy():
     # torch may bring some of these by itself, depending on its build: that is not ours to answer for.
-    extra = packages_after("import ssnt") - packages_after("import torch")
+    extra = packages_after("import ssnt; ssnt.ssnt_loss; ssnt.linear_word_grid") - packages_after("import torch")
     assert "ssnt" in extra
     assert not extra & HEAVY
+
+
+def test_models_and_searches_bring_only_the_settings_library():
+    extra = packages_after("import ssnt; ssnt.SSNT; ssnt.decode") - packages_after("import torch")
+    assert not extra & (HEAVY - {"pydantic"})
+
+
+def test_metrics_do_not_bring_torch():
+    script = "import sys, ssnt, ssnt.metrics; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_every_public_name_exists():
+    import ssnt
+
+    for name in ssnt.__all__:
+        assert getattr(ssnt, name) is not None
+    assert set(ssnt.__all__) <= set(dir(ssnt))

@@ -1,4 +1,8 @@
-"""Monotone neural transduction: exact losses, models and alignments for segment to segment neural transduction."""
+"""Monotone neural transduction: exact losses, models and alignments for segment to segment neural transduction.
+
+Every name is imported when it is first asked for: whoever scores files need not wait for torch, and whoever wants the
+loss need not wait for the settings library.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ssnt.__about__ import __version__
-from ssnt.dp import AlignmentDistribution, available_backends, resolve_backend
-from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError, SsntError
-from ssnt.loss import SSNTLoss, ssnt_loss
-from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Grid, Posteriors
-from ssnt.word_grid import linear_word_grid
 
 if TYPE_CHECKING:
+    from ssnt import decode, dp, metrics, nn, plots
     from ssnt.config import ModelConfig
+    from ssnt.dp import AlignmentDistribution, available_backends, resolve_backend
+    from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError, SsntError
+    from ssnt.loss import SSNTLoss, ssnt_loss
     from ssnt.nn import SSNT
+    from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Grid, Hypothesis, Posteriors
+    from ssnt.word_grid import linear_word_grid
 
-# Imported when first asked for: whoever wants only the loss need not wait for the settings library.
-_LAZY = {"ModelConfig": "ssnt.config", "SSNT": "ssnt.nn"}
+_HOMES = {
+    "ssnt.config": ("ModelConfig",),
+    "ssnt.dp": ("AlignmentDistribution", "available_backends", "resolve_backend"),
+    "ssnt.errors": ("BackendError", "ConfigError", "DataError", "ModelError", "ShapeError", "SsntError"),
+    "ssnt.loss": ("SSNTLoss", "ssnt_loss"),
+    "ssnt.nn": ("SSNT",),
+    "ssnt.types": (
+        "BOS_ID",
+        "EOS_ID",
+        "PAD_ID",
+        "UNK_ID",
+        "Alignment",
+        "Batch",
+        "Grid",
+        "Hypothesis",
+        "Posteriors",
+    ),
+    "ssnt.word_grid": ("linear_word_grid",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_PARTS = ("decode", "dp", "metrics", "nn", "plots")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name in _PARTS:
+        return import_module(f"ssnt.{name}")
+    if name not in _HOME:
         raise AttributeError(f"module 'ssnt' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 __all__ = [
@@ -39,6 +71,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "Grid",
+    "Hypothesis",
     "ModelConfig",
     "ModelError",
     "Posteriors",
@@ -47,7 +80,12 @@ __all__ = [
     "SsntError",
     "__version__",
     "available_backends",
+    "decode",
+    "dp",
     "linear_word_grid",
+    "metrics",
+    "nn",
+    "plots",
     "resolve_backend",
     "ssnt_loss",
 ]
