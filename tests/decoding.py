@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import torch
@@ -75,7 +76,7 @@ def all_outputs(models: list[SSNT], source: Batch, longest: int, end: str = "any
     outputs = [symbols for length in range(longest + 1) for symbols in itertools.product(others, repeat=length)]
     grids = grid_of(models, source, outputs)
     means = [
-        torch.stack([getattr(grid, name) for grid in grids]).exp().mean(0).log().numpy()
+        (torch.stack([getattr(grid, name) for grid in grids]).logsumexp(0) - math.log(len(grids))).numpy()
         for name in ("log_word", "log_emit", "log_shift")
     ]
     scored = []

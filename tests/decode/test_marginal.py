@@ -141,6 +141,32 @@ def test_large_vocabularies_with_disjoint_peaks():
         np.testing.assert_allclose(a[0].log_prob, b[0].log_prob, rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_symbols_that_underflow_in_float32_are_not_lost(seed):
+    batch = random_sources(seed, [4])
+    model, model32 = (random_model(seed, vocab=6, scale=40.0) for _ in range(2))
+    with torch.no_grad():
+        for either in (model, model32):
+            either.word.bias[2] -= 300.0  # so that ending at once is not the likeliest
+    source, source32 = (ModelScorer(m).read(batch) for m in (model, model32.float()))
+    for scorer, own in ((ModelScorer(model), source), (ModelScorer(model32), source32)):
+        columns = scorer.columns(own, scorer.start(own))
+        log_weights = torch.zeros(1, 1, 4, dtype=columns.log_emit.dtype)
+        words = columns.log_words(torch.zeros(4, dtype=torch.int64), torch.arange(4))
+        np.testing.assert_allclose(
+            columns.log_mixture(log_weights)[0, 0].detach(), words.logsumexp(0).detach(), rtol=1e-4, atol=1e-4
+        )
+
+
+def test_top_k_breaks_ties():
+    model, batch = random_model(0), random_sources(0, [3])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()  # every symbol is as likely as the next
+    drawn = sample(ModelScorer(model), batch, 50, SearchOptions(max_length=2), top_k=1)
+    assert len({h.symbols for h in drawn[0]}) == 1
+
+
 @pytest.mark.parametrize("end", ["any", "last"])
 def test_an_ensemble_averages_probabilities(end):
     models = [random_model(seed, variant) for seed, variant in ((1, "uniSSNT+"), (2, "biSSNT+"), (3, "biSSNT"))]

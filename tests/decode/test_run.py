@@ -16,6 +16,7 @@ from ssnt.decode import (
     StreamOptions,
     copy_unknowns,
     decode,
+    number_symbols,
     online_search,
 )
 from ssnt.errors import ConfigError, DataError, ModelError
@@ -62,8 +63,9 @@ def test_a_symbol_outside_the_vocabulary_spares_the_others():
         ([4, 2], "source 1 holds a padding, start or end symbol"),
         ([4, 0], "source 1 holds a padding, start or end symbol"),
         ("ab", "expected a list of sources"),
-        (None, "source 1 must be a sequence of symbols"),
-        ([4.5], "source 1 must be a sequence of symbols"),
+        (None, "source 1 and its tags must be sequences of symbols"),
+        ([4.5], "source 1 and its tags must be sequences of symbols"),
+        ([2**70], "which is no symbol"),
     ],
 )
 def test_mistaken_sources(source, message):
@@ -139,3 +141,17 @@ def test_an_ensemble_streams():
     written = stream.push(batch.src[0, :3].tolist()).committed
     (expected,) = online_search(scorer, take(batch, 0), SearchOptions(beam=50), max_emissions=4)
     assert (*written, *stream.finish().symbols) == expected[0].symbols
+
+
+def test_unknown_symbols_are_counted():
+    numbered = number_symbols(["a", "ß", "b", "ß"], {"a": 4, "b": 5})
+    assert numbered.symbols == (4, 3, 5, 3)
+    assert numbered.unknown == 2
+
+
+def test_bad_tags_are_reported_with_their_source():
+    model = random_model(5, feature_vocab_size=4, feature_size=3)
+    found = decode(model, [[4], [5], [4, 5]], features=[[1], ["a"], [9]])
+    assert found[0][0].is_complete
+    assert "source 1 and its tags must be sequences" in str(found[1].error)
+    assert "source 2: features: expected symbols from 0 to 3" in str(found[2].error)

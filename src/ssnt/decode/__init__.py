@@ -21,7 +21,7 @@ from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
-from ssnt.decode.run import Failure, copy_unknowns, decode
+from ssnt.decode.run import Failure, Numbered, copy_unknowns, decode, number_symbols
 from ssnt.decode.sample import sample
 from ssnt.decode.scorer import Columns, ModelScorer, Scorer, Source, StreamingScorer
 from ssnt.decode.stream import Stream, StreamBatch, StreamOptions, Update, open_streams
@@ -32,6 +32,7 @@ __all__ = [
     "EnsembleScorer",
     "Failure",
     "ModelScorer",
+    "Numbered",
     "PairAlignment",
     "Scorer",
     "SearchOptions",
@@ -47,6 +48,7 @@ __all__ = [
     "copy_unknowns",
     "decode",
     "marginal_search",
+    "number_symbols",
     "online_search",
     "open_streams",
     "path_search",

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer, as_scorer
+from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer, TopWords, as_scorer, top_words
 from ssnt.errors import ModelError
 from ssnt.types import Batch, Grid
 
@@ -42,10 +42,6 @@ class EnsembleState:
 
     members: tuple[Any, ...]
 
-    def select(self, rows: Tensor) -> EnsembleState:
-        """Returns the rows ``rows``, in that order."""
-        return EnsembleState(tuple(state.select(rows) for state in self.members))
-
 
 class EnsembleColumns:
     """Averages of the models' columns."""
@@ -66,6 +62,10 @@ class EnsembleColumns:
     def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
         """The whole distribution at single cells."""
         return _log_mean([columns.log_words(rows, positions) for columns in self._members])
+
+    def log_top(self, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
+        """The ``count`` likeliest symbols at single cells."""
+        return top_words(self.log_words(rows, positions), blocked, count)
 
 
 class EnsembleScorer:

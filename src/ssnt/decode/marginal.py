@@ -18,6 +18,7 @@ from ssnt.decode.extend import append_symbols, extend, log_start
 from ssnt.decode.finish import Output, aligned
 from ssnt.decode.likeliest import follow_likeliest
 from ssnt.decode.options import SearchOptions
+from ssnt.decode.rows import select as select_rows
 from ssnt.decode.scorer import Scorer, Source
 from ssnt.types import Batch, Hypothesis
 
@@ -174,7 +175,7 @@ class _Search:
         state = self._scorer.advance(source, beam.state, state_rows[live], own[live], symbols[live])
         # Only live prefixes went through the decoder; the others take any state, to fill their places.
         places = (live.flatten().cumsum(0) - 1).clamp(min=0)
-        state = state.select(places)
+        state = select_rows(state, places)
         return _Beam(beam.items[rows], source, state, log_inflow[rows], log_mass[rows], prefixes[rows])
 
 

@@ -27,6 +27,9 @@ def online_search(
 ) -> list[list[Hypothesis]]:
     """Searches from the first source symbol to the last, and looks at each but once.
 
+    With a narrow beam or a ``beam_threshold`` ``log_prob`` is a lower bound of ``log p(y|x)``, and the path, which is
+    followed for itself, may then be likelier than the sum of what was kept.
+
     Nothing is committed on the way, so that the outputs have their whole best paths. A stream with the same beam that
     commits by agreement alone writes the same.
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Columns, Scorer
+from ssnt.decode.scorer import Columns, Scorer, TopWords
 from ssnt.types import EOS_ID, PAD_ID, Alignment, Batch, Hypothesis
 
 MAX_WORD_SCORES = 1 << 22
@@ -158,19 +158,6 @@ def _best_of_both(first: Any, second: Any, count: int) -> list[Tensor]:
     both = [torch.cat(pair, dim=-1) for pair in pairs]
     order = torch.sort(both[0], dim=-1, descending=True, stable=True).indices[..., :count]
     return [values.gather(-1, order) for values in both]
-
-
-@dataclass(frozen=True)
-class _Words:
-    """The most probable next symbols at single cells, best first.
-
-    Attributes:
-        log_probs: ``(P, K)``.
-        symbols: ``(P, K)``.
-    """
-
-    log_probs: Tensor
-    symbols: Tensor
 
 
 @dataclass(frozen=True)
@@ -374,7 +361,7 @@ def _choose(columns: Columns, log_writing: Tensor, limits: _Limits, blocked: Ten
     ``log_writing`` (B, N, I), and a cell is done when the next one is no better than its worst continuation so far.
     """
     count = log_writing.shape[1]
-    # stable, so that ties do not depend on what else is in the batch
+    # stable, so that equal arrivals keep their order
     ranked = torch.sort(log_writing.transpose(1, 2), dim=2, descending=True, stable=True)  # (B, I, N)
     nothing = torch.full_like(ranked.values[..., :1], -math.inf).expand(-1, -1, beam)  # (B, I, K)
     no_choice = torch.zeros_like(nothing, dtype=torch.int64)
@@ -408,15 +395,9 @@ def _spread(values: Tensor, cells: tuple[Tensor, ...], shape: tuple[int, ...], f
     return table.flatten(2)
 
 
-def _best_words(columns: Columns, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> _Words:
+def _best_words(columns: Columns, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
     """The ``count`` most probable symbols at single cells (P,), as many cells at a time as memory allows."""
-    log_probs, symbols = [], []
     size = max(1, MAX_WORD_SCORES // len(blocked))
     few = blocked.nonzero()[:, 0]
-    for some_rows, some_positions in zip(rows.split(size), positions.split(size), strict=True):
-        log_words = columns.log_words(some_rows, some_positions).index_fill_(1, few, -math.inf)  # (p, V)
-        # The maximum is several times faster than the same by topk.
-        best = log_words.max(dim=1, keepdim=True) if count == 1 else log_words.topk(min(count, log_words.shape[1]))
-        log_probs.append(best.values)
-        symbols.append(best.indices)
-    return _Words(torch.cat(log_probs), torch.cat(symbols))
+    parts = [columns.log_top(*some, few, count) for some in zip(rows.split(size), positions.split(size), strict=True)]
+    return TopWords(torch.cat([part.log_probs for part in parts]), torch.cat([part.symbols for part in parts]))

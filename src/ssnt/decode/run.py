@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,7 +80,8 @@ def decode(
     if features is not None and len(features) != len(sources):
         raise DataError(f"features must have {len(sources)} entries, one a source, got {len(features)}")
     results: list[list[Hypothesis] | Failure | None] = [
-        _complaint(index, source, max_source_length) for index, source in enumerate(sources)
+        _complaint(index, source, None if features is None else features[index], max_source_length)
+        for index, source in enumerate(sources)
     ]
     good = [index for index, result in enumerate(results) if result is None]
     good.sort(key=lambda index: len(sources[index]))
@@ -104,19 +105,22 @@ def decode(
     return [result for result in results if result is not None]
 
 
-def _complaint(index: int, source: Any, longest: int) -> Failure | None:
-    """What is wrong with a source, if anything."""
+def _complaint(index: int, source: Any, tags: Any, longest: int) -> Failure | None:
+    """What is wrong with a source or its tags, if anything."""
     try:
         symbols = [operator.index(symbol) for symbol in source]
+        _ = [operator.index(tag) for tag in tags or ()]
     except TypeError as error:
-        return Failure(index, DataError(f"source {index} must be a sequence of symbols, which are numbers: {error}"))
+        message = f"source {index} and its tags must be sequences of symbols, which are numbers: {error}"
+        return Failure(index, DataError(message))
     complaint = None
     if not symbols:
         complaint = "is empty; give at least one symbol"
     elif len(symbols) > longest:
         complaint = f"has {len(symbols)} symbols, more than max_source_length ({longest}); split it"
-    elif min(symbols) < 0:
-        complaint = f"holds {min(symbols)}, which is no symbol; unknown ones are UNK_ID ({UNK_ID})"
+    elif min(symbols) < 0 or max(symbols) >= 2**31:
+        wrong = min(symbols) if min(symbols) < 0 else max(symbols)
+        complaint = f"holds {wrong}, which is no symbol; unknown ones are UNK_ID ({UNK_ID})"
     elif EOS_ID in symbols or PAD_ID in symbols or BOS_ID in symbols:
         complaint = "holds a padding, start or end symbol (0 to 2); give the source without them, the end is added"
     return None if complaint is None else Failure(index, DataError(f"source {index} {complaint}"))
@@ -126,9 +130,29 @@ def _batch(sources: list[Sequence[int]], features: list[Sequence[int]] | None) -
     rows = [torch.tensor([*map(operator.index, source), EOS_ID]) for source in sources]
     tags: Tensor | None = None
     if features is not None:
-        tags = pad_sequence([torch.tensor(list(row), dtype=torch.int64) for row in features], batch_first=True)
+        rows_of_tags = [torch.tensor([*map(operator.index, row or ())], dtype=torch.int64) for row in features]
+        tags = pad_sequence(rows_of_tags, batch_first=True)
     lens = torch.tensor([len(row) for row in rows])
     return Batch(pad_sequence(rows, batch_first=True), lens, features=tags)
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A source as numbers.
+
+    Attributes:
+        symbols: What to give to a search.
+        unknown: How many symbols the table did not have.
+    """
+
+    symbols: tuple[int, ...]
+    unknown: int
+
+
+def number_symbols(source: Sequence[str], table: Mapping[str, int]) -> Numbered:
+    """Looks symbols up; those that the table does not have become ``UNK_ID``, and are counted."""
+    symbols = tuple(table.get(symbol, UNK_ID) for symbol in source)
+    return Numbered(symbols, sum(symbol not in table for symbol in source))
 
 
 def copy_unknowns(hypothesis: Hypothesis, source: Sequence[str], names: Sequence[str]) -> list[str]:

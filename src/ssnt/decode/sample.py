@@ -11,6 +11,7 @@ from torch import Tensor
 from ssnt.decode.extend import append_symbols, extend, log_start
 from ssnt.decode.finish import Output, aligned
 from ssnt.decode.options import SearchOptions
+from ssnt.decode.rows import select as select_rows
 from ssnt.decode.scorer import Scorer
 from ssnt.dp.checks import require_count
 from ssnt.errors import ConfigError
@@ -39,7 +40,7 @@ def sample(
         options: Length limits, end, prefix and banned symbols; beams and thresholds do not matter here.
         temperature: Divides the log probabilities: below 1 for likelier outputs.
         top_k: Draws from the ``top_k`` likeliest symbols only.
-        seed: Where the randomness starts.
+        seed: Where the randomness starts. The draws of a source also depend on the batch that it is drawn in.
 
     Returns:
         For each source its ``n`` outputs, in the order drawn, with exact probabilities and alignments.
@@ -76,7 +77,7 @@ def _draw(
     begin = scorer.start(source)
     first = scorer.columns(source, begin).log_emit  # for its shape and kind
     # Each draw begins with the state of the empty prefix, so take that of its source n times.
-    state = begin.select(items)
+    state = select_rows(begin, items)
     log_inflow = log_start(batch, n, first.shape[2], first)
     prefixes = torch.empty(batch, n, 0, dtype=torch.int64, device=device)
     longest = torch.tensor([options.longest(length) for length in source.src_lens.tolist()], device=device)
@@ -101,8 +102,8 @@ def _choose(log_next: Tensor, temperature: float, top_k: int | None, generator: 
     """One symbol for each row, ``(B, n)``; the end symbol where nothing is possible."""
     log_next = log_next / temperature
     if top_k is not None and top_k < log_next.shape[2]:
-        least = log_next.topk(top_k, dim=2).values[..., -1:]
-        log_next = log_next.masked_fill(log_next < least, -math.inf)
+        best = log_next.topk(top_k, dim=2)
+        log_next = torch.full_like(log_next, -math.inf).scatter(2, best.indices, best.values)
     log_total = torch.logsumexp(log_next, dim=2, keepdim=True)
     stuck = log_total[..., 0] == -math.inf
     chances = torch.exp(log_next - torch.where(log_total == -math.inf, 0.0, log_total))

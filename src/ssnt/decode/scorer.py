@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -37,6 +37,26 @@ class Source(Protocol):
         ...
 
 
+class TopWords(NamedTuple):
+    """The likeliest symbols at single cells, best first.
+
+    Attributes:
+        log_probs: ``(P, K)``.
+        symbols: ``(P, K)``.
+    """
+
+    log_probs: Tensor
+    symbols: Tensor
+
+
+def top_words(scores: Tensor, blocked: Tensor, count: int) -> TopWords:
+    """The ``count`` best of ``(P, V)`` scores, which are overwritten where symbols are ``blocked``."""
+    scores.index_fill_(1, blocked, -math.inf)
+    # The maximum is several times faster than the same by topk.
+    best = scores.max(dim=1, keepdim=True) if count == 1 else scores.topk(min(count, scores.shape[1]), dim=1)
+    return TopWords(best.values, best.indices)
+
+
 class Columns(Protocol):
     """The model at every source position, for ``K`` prefixes of each source.
 
@@ -61,6 +81,10 @@ class Columns(Protocol):
 
         The result is the caller's own, to be changed at will.
         """
+        ...
+
+    def log_top(self, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
+        """The ``count`` likeliest symbols at single cells, the symbols ``blocked`` left out."""
         ...
 
 
@@ -163,10 +187,6 @@ class PrefixState:
     recurrent: LSTMState
     output: Tensor
 
-    def select(self, rows: Tensor) -> PrefixState:
-        """Returns the rows ``rows``, in that order."""
-        return PrefixState(self.recurrent.select(rows), self.output[rows])
-
 
 @dataclass(frozen=True)
 class Hearing:
@@ -226,8 +246,9 @@ class ModelColumns:
     def _cell_logits(self, rows: Tensor, positions: Tensor) -> Tensor:
         """Logits of single cells, ``(P, V)``."""
         width = self._logits.shape[1]
-        logits = self._logits.flatten(0, 1)[rows]  # a copy, so what follows can be done in place
-        logits += self._source.logits[rows // width, positions]
+        src_size = self._log_norm.shape[2]
+        logits = self._logits.flatten(0, 1).index_select(0, rows)  # a copy, so what follows can be done in place
+        logits += self._source.logits.flatten(0, 1).index_select(0, rows // width * src_size + positions)
         return logits
 
     def log_mixture(self, log_weights: Tensor) -> Tensor:
@@ -237,10 +258,23 @@ class ModelColumns:
         ratio = torch.exp(log_weights - peak + self._log_scale - self._log_norm)
         if len(self._unsafe):
             ratio.view(-1)[self._unsafe] = 0.0
-        mass = torch.bmm(ratio, self._source.exps).log() + (self._logits - self._peaks[..., None])
+        product = torch.bmm(ratio, self._source.exps)
+        info = torch.finfo(product.dtype)
+        # Below this a product may have lost terms to underflow, though its symbol need not be improbable.
+        lost = (product < info.tiny / info.eps).any(dim=2) & (log_weights > -math.inf).any(dim=2)
+        mass = product.log() + (self._logits - self._peaks[..., None])
         if len(self._unsafe):
             mass = torch.logaddexp(mass, self._unsafe_mass(log_weights - peak))
-        return mass + peak
+        mass += peak
+        for row in lost.flatten().nonzero()[:, 0]:
+            mass.flatten(0, 1)[row] = self._exact_mixture(row, log_weights.flatten(0, 1)[row])
+        return mass
+
+    def _exact_mixture(self, row: Tensor, log_weights: Tensor) -> Tensor:
+        """The mixture of one prefix, from the whole distributions at the positions that have weight, ``(V,)``."""
+        positions = (log_weights > -math.inf).nonzero()[:, 0]
+        log_words = self.log_words(row.expand_as(positions), positions)  # (P, V)
+        return torch.logsumexp(log_words + log_weights[positions, None], dim=0)
 
     def _unsafe_mass(self, log_weights: Tensor) -> Tensor:
         src_size = log_weights.shape[2]
@@ -263,6 +297,12 @@ class ModelColumns:
         logits = self._cell_logits(rows, positions)
         logits -= self._log_norm.flatten(0, 1)[rows, positions][:, None]
         return logits
+
+    def log_top(self, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
+        """The ``count`` likeliest symbols at single cells; only they are normalised."""
+        best = top_words(self._cell_logits(rows, positions), blocked, count)
+        log_norm = self._log_norm.flatten(0, 1)[rows, positions]
+        return TopWords(best.log_probs - log_norm[:, None], best.symbols)
 
 
 class ModelScorer:

@@ -41,7 +41,8 @@ class StreamOptions:
         max_delay: A symbol of the best hypothesis is committed after at most so many further inputs, and hypotheses
             that disagree are dropped; None: only when all agree.
         emit_threshold: Instead of a beam search, write the likeliest symbol while the probability of emitting is at
-            least this, and commit at once; needs ``beam=1``. At the end of the input it writes until the end symbol.
+            least this, and commit at once; needs ``beam=1``. At the end of the input it writes until the end symbol,
+            or ``max_emissions`` symbols.
         max_tail: How many symbols may wait to be committed. Beyond it the oldest symbols of the best hypothesis are
             committed, which bounds a stream's memory and its time for an input symbol.
     """
@@ -223,8 +224,12 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
             ModelError: The state is incomplete, or does not fit this model or this number of streams.
         """
         missing = {"options", "is_finished", "prefixes", "decoder", "hearing"} - state.keys()
+        if not missing:
+            missing = {one.name for one in fields(self._progress.prefixes)} - state["prefixes"].keys()
         if missing:
             raise ModelError(f"this is not the state of streams: {', '.join(sorted(missing))} missing")
+        if len(state["is_finished"]) != len(self):
+            raise ModelError(f"the state is that of {len(state['is_finished'])} streams, and these are {len(self)}")
         mine = {name: _plain(value) for name, value in asdict(self.options).items()}
         if state["options"] != mine:
             names = [name for name, value in mine.items() if state["options"].get(name) != value]
