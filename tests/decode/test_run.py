@@ -155,3 +155,13 @@ def test_bad_tags_are_reported_with_their_source():
     assert found[0][0].is_complete
     assert "source 1 and its tags must be sequences" in str(found[1].error)
     assert "source 2: features: expected symbols from 0 to 3" in str(found[2].error)
+
+
+def test_a_stream_reads_text():
+    model = random_model(7)
+    spelt, numbered = Stream(model, table={"a": 4, "b": 5}), Stream(model)
+    assert spelt.push("ab?") == numbered.push([4, 5, 3])
+    assert spelt.unknown == 1
+    assert spelt.finish().symbols == numbered.finish().symbols
+    with pytest.raises(DataError, match="expected a source symbol"):
+        Stream(model).push("a")

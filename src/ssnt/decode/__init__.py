@@ -11,6 +11,7 @@ module             what
 ``sample``         ancestral sampling
 ``align``          given pairs: best path, posteriors, segments; ``formats`` writes them
 ``ensemble``       several models as one
+``numbers``        between symbols as strings and as numbers: unknown ones counted, and copied through
 ``scorer``         models as the searches see them
 =================  ==================================================================================
 """
@@ -18,10 +19,11 @@ module             what
 from ssnt.decode.align import AlignmentFailure, PairAlignment, Segment, align, align_each
 from ssnt.decode.ensemble import EnsembleScorer
 from ssnt.decode.marginal import marginal_search
+from ssnt.decode.numbers import Numbered, copy_unknowns, number_symbols
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
-from ssnt.decode.run import Failure, Numbered, copy_unknowns, decode, number_symbols
+from ssnt.decode.run import Failure, decode
 from ssnt.decode.sample import sample
 from ssnt.decode.scorer import Columns, ModelScorer, Scorer, Source, StreamingScorer
 from ssnt.decode.stream import Stream, StreamBatch, StreamOptions, Update, open_streams

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Generic, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from ssnt.decode.numbers import number_symbols
 from ssnt.decode.options import require_symbols
 from ssnt.decode.progress import Progress, first_progress, outputs, read_on
 from ssnt.decode.rounds import Rules
@@ -297,9 +298,11 @@ class Stream:
         scorer: The model.
         options: The settings.
         features: Its tags, ``(1, F)``, for a model that has them.
+        table: The number of each source symbol, for streams that are to read text; a character is a symbol.
 
     Attributes:
         nbest: After :meth:`finish` all outputs that were kept, most probable first.
+        unknown: How many characters of text the table did not have; they were read as ``UNK_ID``.
     """
 
     def __init__(
@@ -307,29 +310,37 @@ class Stream:
         scorer: StreamingScorer[Any, Any, Any],
         options: StreamOptions | None = None,
         features: Tensor | None = None,
+        table: Mapping[str, int] | None = None,
     ) -> None:
         self._batch = StreamBatch(scorer, 1, options, features)
+        self._table = table
         self.nbest: tuple[Hypothesis, ...] = ()
+        self.unknown = 0
 
     @property
     def options(self) -> StreamOptions:
         """The settings."""
         return self._batch.options
 
-    def push(self, symbols: int | Iterable[int]) -> Update:
+    def push(self, symbols: int | str | Iterable[int]) -> Update:
         """Reads a source symbol or several; how they are divided into pushes makes no difference to the output.
 
         Args:
-            symbols: One or several; none at all gives an update without news.
+            symbols: One or several, or text if the stream has a table; none at all gives an update without news.
 
         Raises:
             DataError: A symbol is outside the vocabulary; nothing was read.
             ModelError: The stream is finished.
         """
+        unknown = 0
+        if isinstance(symbols, str) and self._table is not None:
+            numbered = number_symbols(symbols, self._table)
+            symbols, unknown = numbered.symbols, numbered.unknown
         values: list[int | None] = [
             checked_symbol(symbol) for symbol in (symbols if isinstance(symbols, Iterable) else [symbols])
         ]
         before = self._batch.snapshot()
+        self.unknown += unknown
         try:
             updates = [self._batch.push([value])[0] for value in values or [None]]
         except DataError:
@@ -382,7 +393,7 @@ def open_streams(
     return StreamBatch(scorer, count, options, features)
 
 
-def checked_symbol(symbol: int) -> int:
+def checked_symbol(symbol: object) -> int:
     """A source symbol as an integer; the encoder knows how many there are, and checks that itself.
 
     Raises:
