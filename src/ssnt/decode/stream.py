@@ -393,7 +393,7 @@ def open_streams(
     return StreamBatch(scorer, count, options, features)
 
 
-def checked_symbol(symbol: object) -> int:
+def checked_symbol(symbol: Any) -> int:
     """A source symbol as an integer; the encoder knows how many there are, and checks that itself.
 
     Raises:
