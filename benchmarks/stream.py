@@ -91,6 +91,7 @@ def together(scorer: ModelScorer, steps: int = 40, alone: int = 4) -> None:
 
 
 def main() -> None:
+    torch.set_num_threads(1)
     print(f"# Streams, beam {StreamOptions().beam}, V={VOCAB}, H=128. {conditions()}")
     scorer = make_scorer()
     together(scorer)
