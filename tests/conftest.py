@@ -10,8 +10,13 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import hypothesis
 import pytest
+import torch
 
 pytest.register_assert_rewrite("oracles")
+
+# Tensors this small only lose by sharing, above all when the tests themselves run in parallel. A test that is about
+# threads sets their number for itself, and back.
+torch.set_num_threads(1)
 
 IN_CI = bool(os.environ.get("CI"))
 

@@ -27,14 +27,6 @@ SRC_VOCAB = 7
 EVERYTHING = 200  # more prefixes than there are
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def make_scorer(
     seed: int, *, vocab: int = 5, name: str = "uniSSNT+", sharpness: float = 3.0, **settings
 ) -> ModelScorer:

@@ -24,15 +24,6 @@ ENDS = ("any", "last")
 WIDE = 400  # more than all prefixes of the lengths that are enumerated
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    # models this small only lose by sharing
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def make_model(
     name: str,
     *,

@@ -21,15 +21,6 @@ def _seed():
     torch.manual_seed(20)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    # models this small only lose by sharing, above all when the tests themselves run in parallel
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def sequences(lens: Sequence[int], vocab_size: int, generator: torch.Generator) -> Tensor:
     """Random symbols, each row closed by its end symbol and padded, (B, T)."""
     rows = torch.full((len(lens), max(lens)), PAD_ID)

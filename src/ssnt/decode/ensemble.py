@@ -35,6 +35,10 @@ class EnsembleSource:
         """Returns the sources ``items``, in that order."""
         return EnsembleSource(tuple(source.select(items) for source in self.members))
 
+    def log_start(self, width: int) -> Tensor:
+        """The inflow of ``width`` empty prefixes a source, the same for every model, ``(B, width, I)``."""
+        return self.members[0].log_start(width)
+
 
 @dataclass(frozen=True)
 class EnsembleState:

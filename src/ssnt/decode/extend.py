@@ -33,13 +33,6 @@ def log_arrivals_along(log_inflow: Tensor, log_shift: Tensor) -> Tensor:
     return log_arrive
 
 
-def log_start(batch: int, width: int, size: int, like: Tensor) -> Tensor:
-    """The inflow of the empty prefix: all mass at the first position, ``(B, K, I)``."""
-    log_inflow = torch.full((batch, width, size), -math.inf, dtype=like.dtype, device=like.device)
-    log_inflow[..., 0] = 0.0
-    return log_inflow
-
-
 @dataclass(frozen=True)
 class Extension:
     """Where ``K`` prefixes of each of ``A`` sources can go.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ssnt.decode.extend import append_symbols, extend, log_start
+from ssnt.decode.extend import append_symbols, extend
 from ssnt.decode.finish import Output
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.scorer import Scorer, Source
@@ -34,10 +34,9 @@ def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOp
     state = scorer.start(source)
     longest = [options.longest(length) for length in source.src_lens.tolist()]
     items = torch.arange(len(longest), device=source.src_lens.device)
-    first = scorer.columns(source, state).log_emit  # for its shape and kind
-    log_inflow = log_start(len(longest), 1, first.shape[2], first)
+    log_inflow = source.log_start(1)
     prefixes = torch.empty(len(longest), 1, 0, dtype=torch.int64, device=items.device)
-    log_aside = torch.full((len(longest),), -math.inf, dtype=first.dtype, device=items.device)
+    log_aside = torch.full((len(longest),), -math.inf, dtype=log_inflow.dtype, device=items.device)
     guesses: list[Guess] = [Guess(None, False)] * len(longest)
     while len(items):
         length = prefixes.shape[2]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ssnt.decode.extend import append_symbols, extend, log_start
+from ssnt.decode.extend import append_symbols, extend
 from ssnt.decode.finish import Output, aligned
 from ssnt.decode.likeliest import follow_likeliest
 from ssnt.decode.options import SearchOptions
@@ -98,11 +98,9 @@ class _Search:
 
     def _start(self) -> _Beam:
         state = self._scorer.start(self._source)
-        columns = self._scorer.columns(self._source, state)  # only for shape, dtype and device
-        batch, _, size = columns.log_emit.shape
-        items = torch.arange(batch, device=columns.log_emit.device)
-        empty = torch.empty(batch, 1, 0, dtype=torch.int64, device=items.device)
-        log_inflow = log_start(batch, 1, size, columns.log_emit)
+        log_inflow = self._source.log_start(1)
+        items = torch.arange(len(log_inflow), device=log_inflow.device)
+        empty = torch.empty(len(items), 1, 0, dtype=torch.int64, device=items.device)
         return _Beam(items, self._source, state, log_inflow, torch.zeros_like(log_inflow[..., 0]), empty)
 
     def _step(self, beam: _Beam) -> _Beam | None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ssnt.decode.extend import append_symbols, extend, log_start
+from ssnt.decode.extend import append_symbols, extend
 from ssnt.decode.finish import Output, aligned
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.rows import select as select_rows
@@ -75,10 +75,9 @@ def _draw(
     items = torch.arange(batch, device=device).repeat_interleave(n)
     own = torch.arange(n, device=device).expand(batch, n)
     begin = scorer.start(source)
-    first = scorer.columns(source, begin).log_emit  # for its shape and kind
     # Each draw begins with the state of the empty prefix, so take that of its source n times.
     state = select_rows(begin, items)
-    log_inflow = log_start(batch, n, first.shape[2], first)
+    log_inflow = source.log_start(n)
     prefixes = torch.empty(batch, n, 0, dtype=torch.int64, device=device)
     longest = torch.tensor([options.longest(length) for length in source.src_lens.tolist()], device=device)
     outputs: dict[int, Output] = {}

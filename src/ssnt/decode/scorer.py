@@ -36,6 +36,10 @@ class Source(Protocol):
         """Returns the sources ``items``, in that order; one may be taken several times."""
         ...
 
+    def log_start(self, width: int) -> Tensor:
+        """The inflow of ``width`` empty prefixes a source: all mass at the first position, ``(B, width, I)``."""
+        ...
+
 
 class TopWords(NamedTuple):
     """The likeliest symbols at single cells, best first.
@@ -173,6 +177,14 @@ class ModelSource:
         condition = None if self.condition is None else self.condition[items]
         kept = (self.logits[items], self.exps[items], self.peaks[items], self.transition[items])
         return ModelSource(self.states[items], self.src_lens[items], condition, *kept)
+
+    def log_start(self, width: int) -> Tensor:
+        """The inflow of ``width`` empty prefixes a source, ``(B, width, I)``."""
+        batch, src_size = self.peaks.shape
+        dtype = torch.promote_types(self.peaks.dtype, torch.float32)
+        log_inflow = torch.full((batch, width, src_size), -math.inf, dtype=dtype, device=self.peaks.device)
+        log_inflow[..., 0] = 0.0
+        return log_inflow
 
 
 @dataclass(frozen=True)
