@@ -51,7 +51,7 @@ def test_a_config_is_a_value():
     ("settings", "message"),
     [
         ({"hiden_size": 3}, "unknown setting 'hiden_size' (got 3): did you mean 'hidden_size'?"),
-        ({"xyz": 3}, "unknown setting 'xyz' (got 3): expected one of src_vocab_size, tgt_vocab_size, "),
+        ({"xyz": 3}, "unknown setting 'xyz' (got 3): expected one of embed_size, hidden_size, "),
         ({"hidden_size": "3"}, "setting 'hidden_size': expected a valid integer, got '3'"),
         ({"hidden_size": True}, "setting 'hidden_size': expected a valid integer, got True"),
         ({"hidden_size": 0}, "setting 'hidden_size': expected a value greater than 0, got 0"),
@@ -102,7 +102,7 @@ def test_settings_inside_settings():
         model: ModelConfig
 
     assert Outer(model=SIZES).model == ModelConfig(**SIZES)
-    with pytest.raises(ConfigError, match=r"setting 'model': .*did you mean 'hidden_size'"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'model.hiden_size' .*did you mean 'model.hidden_size'"):
         Outer(model={**SIZES, "hiden_size": 3})
 
 

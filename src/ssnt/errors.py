@@ -23,3 +23,11 @@ class BackendError(SsntError, RuntimeError):
 
 class ModelError(SsntError, RuntimeError):
     """A model is asked for something it cannot do in its present state."""
+
+
+class StorageError(SsntError, OSError):
+    """A file cannot be written; what was there before is unchanged."""
+
+    def __str__(self) -> str:
+        # OSError would put the number of the error before the sentence
+        return str(self.args[-1])

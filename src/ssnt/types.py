@@ -1,15 +1,17 @@
 """The values that flow between the parts of ssnt.
 
-Axes: ``B`` batch, ``J`` target, ``I`` source, ``F`` features; the source axis is innermost.
+Axes: ``B`` batch, ``J`` target, ``I`` source, ``F`` features; the source axis is innermost. Importing this does not
+import torch, so that what reads and scores files need not wait for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 PAD_ID = 0
 BOS_ID = 1
@@ -26,7 +28,24 @@ class _MovesBetweenDevices:
     def to(self, device: torch.device | str) -> Self:
         """Returns the same value with every tensor on ``device``."""
         values = [getattr(self, one.name) for one in fields(self)]  # type: ignore[arg-type]
-        return type(self)(*(v.to(device) if isinstance(v, Tensor) else v for v in values))
+        return type(self)(*(None if value is None else value.to(device) for value in values))
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One line of data as text, normalised to NFC.
+
+    Attributes:
+        source: The input.
+        target: The output; None where there is nothing but sources.
+        tags: A set beside the source, such as ``("V", "PST")``: each tag once, in the order of the file.
+        line: Where it was read, counted from 1; 0 for what comes from no file.
+    """
+
+    source: str
+    target: str | None = None
+    tags: tuple[str, ...] = ()
+    line: int = 0
 
 
 @dataclass(frozen=True)

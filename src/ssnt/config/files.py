@@ -1,0 +1,150 @@
+"""Settings in YAML files: read, written, overridden by ``key=value``, and the presets that come with the package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from ssnt.config.base import section_of, unknown_setting
+from ssnt.config.run import Config
+from ssnt.errors import ConfigError
+
+PRESETS = ("inflection", "summarisation", "g2p", "quickstart")
+"""The settings that come with the package, by name: commented YAML files."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads ``1e-3`` as a number, which YAML 1.1 does not, and refuses a key given twice."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9][0-9_]*)(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+
+def _mapping_without_repeats(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"setting {key!r} is given twice; leave one out", key_node.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_repeats)
+
+
+def preset_path(name: str) -> Path:
+    """The file of a preset.
+
+    Raises:
+        ConfigError: There is none of this name.
+    """
+    if name not in PRESETS:
+        raise ConfigError(f"unknown preset {name!r}: expected one of {', '.join(PRESETS)}")
+    return Path(str(files("ssnt").joinpath("presets", f"{name}.yaml")))
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """The settings in a YAML file as nested dictionaries, not yet checked.
+
+    Raises:
+        ConfigError: The file cannot be read, is not YAML or holds something else; the message has the line.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: not valid UTF-8 ({error.reason}); save the file as UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_settings(text, str(path))
+
+
+def parse_settings(text: str, where: str) -> dict[str, Any]:
+    """The settings in YAML text; ``where`` is what messages call it."""
+    try:
+        settings = yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
+        raise ConfigError(f"{where}{line}: not valid YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: not valid YAML: {error}") from None
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{where}: expected settings, one 'name: value' a line, got {type(settings).__name__}")
+    return settings
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings with others laid over them."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> dict[str, Any]:
+    """Settings from the command line, such as ``training.max_epochs=5``, as nested dictionaries.
+
+    Raises:
+        ConfigError: One is not of this form, or names no setting.
+    """
+    result: dict[str, Any] = {}
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        keys = name.strip().split(".")
+        if not equals or not all(keys):
+            raise ConfigError(f"{override!r}: expected section.setting=value, such as training.max_epochs=5")
+        value: Any = parse_settings(f"value: {text}" if text else "value:", repr(override)).get("value")
+        parent = section_of(cls, keys[:-1])
+        if parent is None or keys[-1] not in parent.model_fields:
+            raise ConfigError(unknown_setting(cls, keys, value))
+        for key in reversed(keys):
+            value = {key: value}
+        result = merged(result, value)
+    return result
+
+
+def load_config(
+    path: str | Path | None = None, *, preset: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> Config:
+    """The settings of a run: a preset, what a file changes in it, and what the caller changes in that.
+
+    Args:
+        path: A YAML file.
+        preset: One of :data:`PRESETS`, to begin with.
+        overrides: Nested settings that go before both.
+
+    Raises:
+        ConfigError: A setting is unknown or wrong; the message names the file.
+    """
+    settings: dict[str, Any] = {} if preset is None else read_settings(preset_path(preset))
+    if path is not None:
+        settings = merged(settings, read_settings(path))
+        try:
+            Config.model_validate(settings)  # so that a mistake in the file is told with the file's name
+        except ConfigError as error:
+            raise ConfigError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from None
+    return Config.model_validate(merged(settings, overrides or {}))
+
+
+def dump_config(config: BaseModel) -> str:
+    """All settings as YAML, which :func:`load_config` reads back to the same."""
+    return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True, width=120)

@@ -1,0 +1,253 @@
+"""The settings of a training run: data, batches, model, optimiser, training, validation, search, hardware."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+
+from ssnt.config.base import Settings
+from ssnt.config.model import ArchitectureConfig
+from ssnt.types import End
+
+Format = Literal[
+    "tsv", "jsonl", "parallel", "sigmorphon2016", "sigmorphon2017", "sigmorphon2023", "morph-trans", "g2p", "cmudict"
+]
+"""How a data file is laid out; ``ssnt.data.formats`` says what each means."""
+
+UnitName = Literal["characters", "graphemes", "tokens", "bpe"]
+"""What a symbol is: an NFC code point, a grapheme cluster, a whitespace-separated token, a byte-pair unit."""
+
+Column = PositiveInt | str
+"""A column by its number, counted from 1, or by its name in the file's first line."""
+
+DevMetric = Literal[
+    "accuracy", "macro_accuracy", "edit_distance", "wer", "per", "rouge_1", "rouge_2", "rouge_l", "perplexity"
+]
+
+
+class DataConfig(Settings):
+    """Where examples come from, what their symbols are, and which are used.
+
+    Attributes:
+        train: Training file (``.gz`` is unpacked); for ``parallel``, the name without ``.src`` and ``.tgt``.
+        dev: Development file, from which no symbol and no weight is learnt.
+        format: How the files are laid out.
+        source_column: Column of the input, by number or by name in the first line; None: what the format says.
+        target_column: Column of the output.
+        tags_column: Column of the tags; None: what the format says, which for ``tsv`` and ``jsonl`` is no tags.
+        tag_separator: What stands between two tags of a column; None: what the format says (``;`` for most).
+        source_unit: What a source symbol is; None: what the format says (characters for most).
+        target_unit: What a target symbol is; None: what the format says.
+        bpe_size: Number of byte-pair units learnt from the training data, for each side that uses them.
+        lowercase: Whether source and target are lowercased.
+        digits_to_hash: Whether every digit becomes ``#``, as in the paper's summaries.
+        max_source_length: Training pairs with more source symbols are left out; None: no limit.
+        max_target_length: Training pairs with more target symbols are left out.
+        max_cells: Training pairs whose lengths multiply to more are left out.
+        min_count: Symbols that the training data has less often are unknown.
+        max_source_vocab: At most so many source symbols, the most frequent ones.
+        max_target_vocab: At most so many target symbols.
+        share_vocab: Whether source and target have one vocabulary.
+        cache: Where prepared data is kept; None: ``$SSNT_CACHE``, or ``ssnt`` in the user's cache directory.
+    """
+
+    train: str | None = None
+    dev: str | None = None
+    format: Format = "tsv"
+    source_column: Column | None = None
+    target_column: Column | None = None
+    tags_column: Column | None = None
+    tag_separator: str | None = Field(default=None, min_length=1)
+    source_unit: UnitName | None = None
+    target_unit: UnitName | None = None
+    bpe_size: int = Field(default=8000, ge=16)
+    lowercase: bool = False
+    digits_to_hash: bool = False
+    max_source_length: PositiveInt | None = None
+    max_target_length: PositiveInt | None = None
+    max_cells: PositiveInt | None = None
+    min_count: PositiveInt = 1
+    max_source_vocab: PositiveInt | None = None
+    max_target_vocab: PositiveInt | None = None
+    share_vocab: bool = False
+    cache: str | None = None
+
+
+class BatchConfig(Settings):
+    """How examples are put into batches.
+
+    Attributes:
+        size: Examples in a batch (paper: 32).
+        max_cells: If set, a batch is filled until ``examples x longest source x longest target`` exceeds this, and
+            ``size`` is only the most it may hold.
+        bucket: How many batches' worth of shuffled examples are sorted by length together; 1 does not sort.
+    """
+
+    size: PositiveInt = 32
+    max_cells: PositiveInt | None = None
+    bucket: PositiveInt = 50
+
+
+class OptimiserConfig(Settings):
+    """How weights are changed.
+
+    Attributes:
+        name: ``adam`` (paper) or ``adamw``.
+        learning_rate: The step size, at its highest (paper: 0.001).
+        weight_decay: Decay of the weights, for ``adamw``.
+        gradient_clip: Largest norm of a gradient; None: not clipped.
+        schedule: How the step size falls: ``constant``, ``linear`` or ``cosine`` (to ``final_fraction`` at the last
+            step), ``inverse-sqrt``, or ``plateau`` (halved when the dev metric has not improved for
+            ``plateau_patience`` validations).
+        warmup_steps: Steps over which the step size first rises from 0.
+        final_fraction: Where ``linear`` and ``cosine`` end, as a fraction of ``learning_rate``.
+        plateau_patience: See ``schedule``.
+    """
+
+    name: Literal["adam", "adamw"] = "adam"
+    learning_rate: float = Field(default=1e-3, gt=0.0)
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    gradient_clip: float | None = Field(default=5.0, gt=0.0)
+    schedule: Literal["constant", "linear", "cosine", "inverse-sqrt", "plateau"] = "constant"
+    warmup_steps: NonNegativeInt = 0
+    final_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
+    plateau_patience: PositiveInt = 3
+
+    @model_validator(mode="after")
+    def _check_decay(self) -> Self:
+        if self.weight_decay and self.name != "adamw":
+            raise ValueError(
+                f"setting 'optimiser.weight_decay': expected 0 with adam, got {self.weight_decay}; "
+                "set optimiser.name to adamw"
+            )
+        return self
+
+
+class TrainingConfig(Settings):
+    """How long and how training goes on.
+
+    Attributes:
+        max_epochs: Passes over the training data, at most.
+        max_steps: Steps, at most; None: as many as the epochs have.
+        seed: Fixes initial weights, order of the data and dropout.
+        end: Where a path may end: ``any`` (paper) or ``last``.
+        fastemit: Weight of the term that makes an online model write earlier; 0: none.
+        average: The weights of so many of the best validations are averaged at the end; 1: the best alone.
+        checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.
+        per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all.
+        workers: Processes that train the models of ``per_tag``; None: one a core.
+        tensorboard: Whether to log for TensorBoard too (``pip install ssnt[tb]``).
+    """
+
+    max_epochs: PositiveInt = 50
+    max_steps: PositiveInt | None = None
+    seed: NonNegativeInt = 1
+    end: End = "any"
+    fastemit: float = Field(default=0.0, ge=0.0)
+    average: PositiveInt = 1
+    checkpoint_minutes: float = Field(default=10.0, gt=0.0)
+    per_tag: bool = False
+    workers: PositiveInt | None = None
+    tensorboard: bool = False
+
+
+class ValidationConfig(Settings):
+    """How models are chosen on the development data.
+
+    Attributes:
+        metric: What the best model is best in.
+        every: Epochs between validations.
+        patience: Training stops after so many validations without improvement; None: it does not.
+        beam: Beam of the search on the development data; None: that of ``search``.
+        examples: At most so many development examples, the first ones; None: all.
+    """
+
+    metric: DevMetric = "accuracy"
+    every: PositiveInt = 1
+    patience: PositiveInt | None = 10
+    beam: PositiveInt | None = None
+    examples: PositiveInt | None = None
+
+
+class SearchConfig(Settings):
+    """How a trained model searches unless told otherwise.
+
+    Attributes:
+        search: ``marginal`` (the most probable output), ``path`` (the paper's Algorithm 1) or ``online``.
+        beam: How many hypotheses are kept; 1 is greedy.
+        length_normalisation: Outputs are ranked by ``log_prob / length ** length_normalisation``.
+        max_length: Longest output in symbols.
+        max_length_ratio: Longest output as a multiple of the source length, plus ``max_length_margin``.
+        max_length_margin: See ``max_length_ratio``.
+        copy_unknown: Whether an unknown symbol in the output is replaced by the source symbol it was written at.
+    """
+
+    search: Literal["marginal", "path", "online"] = "marginal"
+    beam: PositiveInt = 8
+    length_normalisation: float = Field(default=0.0, ge=0.0)
+    max_length: NonNegativeInt = 500
+    max_length_ratio: float = Field(default=3.0, ge=0.0)
+    max_length_margin: NonNegativeInt = 20
+    copy_unknown: bool = True
+
+
+class HardwareConfig(Settings):
+    """What it runs on.
+
+    Attributes:
+        accelerator: ``cpu``, ``gpu``, or ``auto``: a GPU if there is one.
+        devices: How many processes or GPUs train together on a machine.
+        nodes: How many machines train together.
+        precision: ``float32``, ``bfloat16`` or ``float16`` (mixed: weights stay float32), or ``float64``.
+        threads: Threads of each process, for torch and Numba alike; None: one for hidden sizes up to 256, else one a
+            core.
+    """
+
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    devices: PositiveInt = 1
+    nodes: PositiveInt = 1
+    precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
+    threads: PositiveInt | None = None
+
+
+class Config(Settings):
+    """A whole training run.
+
+    Attributes:
+        data: Where examples come from.
+        batch: How they are put into batches.
+        model: What the model is like.
+        optimiser: How weights are changed.
+        training: How long training goes on.
+        validation: How models are chosen.
+        search: How the trained model searches.
+        hardware: What it runs on.
+        out: The model directory to write.
+    """
+
+    data: DataConfig = DataConfig()
+    batch: BatchConfig = BatchConfig()
+    model: ArchitectureConfig = ArchitectureConfig()
+    optimiser: OptimiserConfig = OptimiserConfig()
+    training: TrainingConfig = TrainingConfig()
+    validation: ValidationConfig = ValidationConfig()
+    search: SearchConfig = SearchConfig()
+    hardware: HardwareConfig = HardwareConfig()
+    out: str | None = None
+
+    @field_validator("out")
+    @classmethod
+    def _check_out(cls, out: str | None) -> str | None:
+        if out is not None and not out.strip():
+            raise ValueError("expected the name of a directory")
+        return out
+
+    @model_validator(mode="after")
+    def _check_online(self) -> Self:
+        if self.search.search == "online" and self.model.bidirectional:
+            raise ValueError(
+                "setting 'search.search': expected 'marginal' or 'path' for a bidirectional model, got 'online'; "
+                "set model.bidirectional to false"
+            )
+        return self
