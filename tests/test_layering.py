@@ -15,7 +15,7 @@ LAYERS = (
     {"config", "data", "dp", "metrics"},
     {"decode", "factored_softmax", "loss", "nn", "plots", "report", "word_grid"},
     {"checkpoint", "evaluation", "pipeline"},
-    {"train"},
+    {"training"},
     {"cli", "serve"},
     {"__main__"},
 )
@@ -125,7 +125,7 @@ def test_a_good_tree_passes(tmp_path: Path):
     files = {
         "__init__.py": "from ssnt.loss import f\nfrom .nn.model import M\n",
         "__main__.py": "from ssnt.cli import main\n",
-        "cli/__init__.py": "from ssnt.train import fit\n",
+        "cli/__init__.py": "from ssnt.training import fit\n",
         "dp/__init__.py": "import torch\nfrom . import scan\nfrom .scan import solve\nimport ssnt.dp.scan\n",
         "dp/scan.py": "from ssnt.errors import ShapeError\nfrom ..types import Grid\n",
         "errors.py": "import sys\n",
@@ -140,7 +140,7 @@ def test_a_good_tree_passes(tmp_path: Path):
     ("file", "text", "complaint"),
     [
         ("types.py", "import ssnt.dp", "types.py:1: types is below dp and must not import it"),
-        ("loss.py", "\nfrom .train import fit", "loss.py:2: loss is below train and must not import it"),
+        ("loss.py", "\nfrom .training import fit", "loss.py:2: loss is below training and must not import it"),
         ("data/vocab.py", "from ..nn import M", "data/vocab.py:1: data is below nn and must not import it"),
         (
             "dp/scan.py",
