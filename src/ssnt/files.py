@@ -22,13 +22,17 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """Gives a name beside ``path`` to write to, which takes the place of ``path`` if all went well.
 
     The new content is on the disk before the old goes. After an error ``path`` is what it was before, and nothing is
-    left beside it.
+    left beside it. What a link points to is replaced, not the link; a device is written to as it is.
 
     Raises:
         StorageError: It cannot be written, such as on a full disk.
     """
-    path = Path(path)
-    with _storage_errors(path):
+    asked, path = Path(path), Path(os.path.realpath(path))
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with _storage_errors(asked):
+            yield path
+        return
+    with _storage_errors(asked):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
         os.close(handle)

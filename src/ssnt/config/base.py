@@ -52,6 +52,9 @@ def unknown_setting(cls: type[BaseModel], keys: Sequence[str], value: Any) -> st
     name = ".".join(keys)
     *parents, last = keys
     parent = section_of(cls, parents)
+    if parent is None:  # the section itself is misspelt
+        parents = difflib.get_close_matches(parents[0], list(cls.model_fields), n=1)
+        parent = section_of(cls, parents) if parents else None
     siblings = list(parent.model_fields) if parent is not None else []
     prefix = "".join(f"{part}." for part in parents)
     nearest = difflib.get_close_matches(last, siblings, n=1)
@@ -60,7 +63,7 @@ def unknown_setting(cls: type[BaseModel], keys: Sequence[str], value: Any) -> st
     elif elsewhere := _same_name_elsewhere(cls, last):
         hint = f"did you mean {elsewhere!r}?"
     else:
-        hint = f"expected one of {', '.join(prefix + one for one in siblings)}"
+        hint = f"expected one of {', '.join(prefix + one for one in siblings or cls.model_fields)}"
     return f"unknown setting {name!r} (got {value!r}): {hint}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
@@ -52,7 +53,9 @@ def preset_path(name: str) -> Path:
         ConfigError: There is none of this name.
     """
     if name not in PRESETS:
-        raise ConfigError(f"unknown preset {name!r}: expected one of {', '.join(PRESETS)}")
+        nearest = difflib.get_close_matches(name, PRESETS, n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(PRESETS)}"
+        raise ConfigError(f"unknown preset {name!r}: {hint}")
     return Path(str(files("ssnt").joinpath("presets", f"{name}.yaml")))
 
 

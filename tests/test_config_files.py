@@ -1,0 +1,136 @@
+"""Settings in YAML files, overrides and presets."""
+
+from pathlib import Path
+
+import pytest
+
+from ssnt.config import PRESETS, Config, dump_config, load_config, merged, parse_overrides, parse_settings, preset_path
+from ssnt.errors import ConfigError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_load(name: str):
+    assert load_config(preset=name) == load_config(preset_path(name))
+
+
+def test_there_is_no_preset_without_a_name():
+    assert {path.stem for path in preset_path("inflection").parent.glob("*.yaml")} == set(PRESETS)
+
+
+def test_presets_are_the_papers():
+    inflection, summarisation = load_config(preset="inflection"), load_config(preset="summarisation")
+    assert (inflection.model.hidden_size, inflection.model.input_dropout, inflection.model.output_dropout) == (
+        128,
+        0.5,
+        0.5,
+    )
+    assert (inflection.search.beam, inflection.batch.size, inflection.optimiser.learning_rate) == (30, 32, 0.001)
+    assert (summarisation.model.hidden_size, summarisation.model.input_dropout) == (256, 0.2)
+    assert (summarisation.search.beam, summarisation.batch.size, summarisation.optimiser.learning_rate) == (
+        1,
+        32,
+        0.001,
+    )
+    data = summarisation.data
+    assert (data.max_source_length, data.max_target_length, data.max_cells) == (50, 25, 500)
+
+
+def test_every_yaml_in_the_repository_loads():
+    paths = [
+        path
+        for path in ROOT.rglob("*.y*ml")
+        if not any(part.startswith((".", "build", "dist", "site")) for part in path.relative_to(ROOT).parts)
+    ]
+    paths = [path for path in paths if path.name not in {"mkdocs.yml"}]
+    assert len(paths) >= len(PRESETS)
+    for path in paths:
+        load_config(path)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_what_is_dumped_loads_as_the_same(name: str, tmp_path: Path):
+    config = load_config(
+        preset=name, overrides={"data": {"train": "a b: #c.tsv"}, "optimiser": {"learning_rate": 1e-5}}
+    )
+    (tmp_path / "a.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert load_config(tmp_path / "a.yaml") == config
+
+
+def test_a_file_goes_before_the_preset_and_overrides_before_both(tmp_path: Path):
+    (tmp_path / "a.yaml").write_text("model: {hidden_size: 7}\ntraining: {seed: 3}\n")
+    config = load_config(tmp_path / "a.yaml", preset="inflection", overrides=parse_overrides(["training.seed=4"]))
+    assert (config.model.hidden_size, config.model.embed_size, config.training.seed) == (7, 128, 4)
+
+
+@pytest.mark.parametrize(
+    ("override", "section", "name", "value"),
+    [
+        ("optimiser.learning_rate=1e-3", "optimiser", "learning_rate", 0.001),
+        ("optimiser.gradient_clip=", "optimiser", "gradient_clip", None),
+        ("optimiser.gradient_clip=null", "optimiser", "gradient_clip", None),
+        ("data.train=a=b.tsv", "data", "train", "a=b.tsv"),
+        ("data.source_column=lemma", "data", "source_column", "lemma"),
+        ("data.source_column=3", "data", "source_column", 3),
+        ("data.lowercase=true", "data", "lowercase", True),
+        ("data.tag_separator=','", "data", "tag_separator", ","),
+    ],
+)
+def test_overrides_are_read_as_yaml(override: str, section: str, name: str, value: object):
+    config = load_config(overrides=parse_overrides([override]))
+    assert getattr(getattr(config, section), name) == value
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("training.max_epohs=5", "unknown setting 'training.max_epohs' (got 5): did you mean 'training.max_epochs'?"),
+        ("hidden_size=5", "unknown setting 'hidden_size' (got 5): did you mean 'model.hidden_size'?"),
+        ("trianing.seed=5", "unknown setting 'trianing.seed' (got 5): did you mean 'training.seed'?"),
+        ("training.max_epochs=five", "setting 'training.max_epochs': expected a valid integer, got 'five'"),
+        ("training", "'training': expected section.setting=value, such as training.max_epochs=5"),
+        ("=5", "'=5': expected section.setting=value, such as training.max_epochs=5"),
+        ("training.seed=[1", "'training.seed=[1':1: not valid YAML"),
+        ("search.search=online", "setting 'search.search': expected 'marginal' or 'path' for a bidirectional model"),
+        ("out=' '", "setting 'out': expected the name of a directory, got ' '"),
+    ],
+)
+def test_a_wrong_override_is_explained(override: str, complaint: str):
+    with pytest.raises(ConfigError) as caught:
+        load_config(overrides=parse_overrides([override]))
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"training:\n  max_epohs: 3\n", "a.yaml: unknown setting 'training.max_epohs' (got 3): did you mean"),
+        (b"training: 3\n", "a.yaml: setting 'training': expected"),
+        (b"a: [1\n", "a.yaml:2: not valid YAML"),
+        (b"- 1\n", "a.yaml: expected settings, one 'name: value' a line, got list"),
+        (b"out: x\nout: y\n", "a.yaml:2: not valid YAML: setting 'out' is given twice; leave one out"),
+        (b"out: x\n\xff\n", "a.yaml:2: not valid UTF-8"),
+        (b"out: !!python/object/apply:os.system ['true']\n", "a.yaml:1: not valid YAML: could not determine"),
+    ],
+)
+def test_a_wrong_file_is_explained(tmp_path: Path, content: bytes, complaint: str):
+    (tmp_path / "a.yaml").write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "a.yaml")
+    assert complaint in str(caught.value)
+
+
+def test_missing_files_and_presets_are_named(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"none\.yaml: there is no such file"):
+        load_config(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_config(tmp_path)
+    with pytest.raises(ConfigError, match="unknown preset 'inflexion': did you mean 'inflection'"):
+        load_config(preset="inflexion")
+
+
+def test_merging_keeps_what_is_not_changed():
+    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 4}}) == {"a": {"b": 4, "c": 2}, "d": 3}
+    assert parse_settings("", "x") == {}
+    assert Config() == load_config()
