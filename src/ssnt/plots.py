@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ssnt.errors import DataError, ShapeError
+from ssnt.files import atomic_path
 from ssnt.types import Alignment
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def save_figure(figure: Figure, path: str | PathLike[str], *, dpi: int = 150) ->
 
     Raises:
         DataError: The name ends in neither ``.png`` nor ``.svg``.
+        StorageError: It cannot be written.
     """
     import matplotlib as mpl
 
@@ -167,7 +169,8 @@ def save_figure(figure: Figure, path: str | PathLike[str], *, dpi: int = 150) ->
     with mpl.rc_context({"svg.hashsalt": "ssnt", "svg.fonttype": "path"}), warnings.catch_warnings():
         # said already, and with a remedy, when the figure was made
         warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
-        figure.savefig(path, format=suffix[1:], dpi=dpi, metadata=metadata, bbox_inches="tight")
+        with atomic_path(path) as partial:
+            figure.savefig(partial, format=suffix[1:], dpi=dpi, metadata=metadata, bbox_inches="tight")
 
 
 @dataclass(frozen=True)
