@@ -27,6 +27,12 @@ hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, deran
 hypothesis.settings.load_profile("ci" if IN_CI else "local")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keeps prepared data out of the user's cache; subprocesses inherit it."""
+    os.environ["SSNT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 def require(module: str, why: str) -> ModuleType:
     """Imports an optional module, or skips what needs it; under CI its absence is a failure.
 
