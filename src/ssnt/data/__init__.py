@@ -1,0 +1,109 @@
+"""Files to examples: layouts, symbols, filters and checks.
+
+==============  =====================================================================================
+module          what
+==============  =====================================================================================
+``lines``       the lines of a file: UTF-8, NFC, gzip, standard input; ``Problem``
+``formats``     how each format is laid out
+``parsers``     one line to an example, for each layout
+``readers``     a file to examples, with a problem in the place of a line that cannot be used
+``text``        what is done to text before it is split
+``units``       what a symbol is: characters, graphemes, tokens, byte-pair units
+``filters``     which training pairs are left out because of their lengths
+``references``  examples that ask the same, made into one with several right answers
+``stats``       what a file holds, counted
+``check``       everything that is wrong or odd about a file (``oddities``, ``repeats``: its parts)
+==============  =====================================================================================
+
+Every name is imported when it is first asked for, and none of these modules brings torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ssnt.data.check import CheckReport, check_file
+    from ssnt.data.filters import FilterReport, Filters
+    from ssnt.data.formats import FileFormat, resolve_format
+    from ssnt.data.lines import Problem, numbered_lines
+    from ssnt.data.readers import files_of, iterate, read_examples
+    from ssnt.data.references import PooledExample, pool_references
+    from ssnt.data.stats import Stats, file_stats
+    from ssnt.data.text import normalise
+    from ssnt.data.units import (
+        Bpe,
+        Characters,
+        Graphemes,
+        Tokens,
+        Unit,
+        make_unit,
+        train_bpe,
+        unit_from_state,
+        units_for,
+    )
+
+_HOMES = {
+    "check": ("CheckReport", "check_file"),
+    "filters": ("FilterReport", "Filters"),
+    "formats": ("FileFormat", "resolve_format"),
+    "lines": ("Problem", "numbered_lines"),
+    "readers": ("files_of", "iterate", "read_examples"),
+    "references": ("PooledExample", "pool_references"),
+    "stats": ("Stats", "file_stats"),
+    "text": ("normalise",),
+    "units": (
+        "Bpe",
+        "Characters",
+        "Graphemes",
+        "Tokens",
+        "Unit",
+        "make_unit",
+        "train_bpe",
+        "unit_from_state",
+        "units_for",
+    ),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'ssnt.data' has no attribute {name!r}")
+    value = getattr(import_module(f"ssnt.data.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+__all__ = [
+    "Bpe",
+    "Characters",
+    "CheckReport",
+    "FileFormat",
+    "FilterReport",
+    "Filters",
+    "Graphemes",
+    "PooledExample",
+    "Problem",
+    "Stats",
+    "Tokens",
+    "Unit",
+    "check_file",
+    "file_stats",
+    "files_of",
+    "iterate",
+    "make_unit",
+    "normalise",
+    "numbered_lines",
+    "pool_references",
+    "read_examples",
+    "resolve_format",
+    "train_bpe",
+    "unit_from_state",
+    "units_for",
+]
