@@ -275,6 +275,6 @@ def _pieces(text: str, offsets: Iterable[tuple[int, int]]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _find_clusters() -> Any:
-    import regex  # type: ignore[import-untyped]
+    import regex
 
     return regex.compile(r"\X").findall
