@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check docs bench clean
 
 help: ## Show this list
 	@echo "Targets:"
@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## Run the demonstration
-	@$(PY) examples/demo.py
+demo: $(STAMP) ## Train on the embedded sample, evaluate, stream, draw: into demo/
+	@$(PY) -m ssnt quickstart --out demo --overwrite
 
 # One process a core and one thread a process: two thread pools on the same cores slow each other down.
 test: $(STAMP) ## Run all tests, the slow ones too (PYTEST_ARGS="-k name" narrows)
@@ -36,13 +36,18 @@ check: $(STAMP) ## Lint, check the format and the types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
+docs: $(STAMP) ## Build the documentation into site/
+	@$(PY) docs/generate.py
+	@$(PY) -m mkdocs build --strict --quiet
+
 bench: $(STAMP) ## Measure speed, memory and import time (leave the machine idle meanwhile)
 	@$(PY) benchmarks/import_time.py
 	@$(PY) benchmarks/lattice.py
 	@$(PY) benchmarks/loss.py
 	@$(PY) benchmarks/decode.py
 	@$(PY) benchmarks/stream.py
+	@$(PY) benchmarks/prepare.py
 
 clean: ## Remove caches and build products (the environment stays: delete .venv for a new one)
-	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

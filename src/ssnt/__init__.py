@@ -1,4 +1,4 @@
-"""Monotone neural transduction: exact losses, models and alignments for segment to segment neural transduction.
+"""Monotone neural transduction: train, use and measure models that read one sequence and write another.
 
 Every name is imported when it is first asked for: whoever scores files need not wait for torch, and whoever wants the
 loss need not wait for the settings library.
@@ -12,21 +12,33 @@ from typing import TYPE_CHECKING, Any
 from ssnt.__about__ import __version__
 
 if TYPE_CHECKING:
-    from ssnt import decode, dp, metrics, nn, plots
-    from ssnt.config import ModelConfig
+    from ssnt import data, decode, dp, metrics, nn, plots
+    from ssnt.config import Config, ModelConfig, load_config
     from ssnt.dp import AlignmentDistribution, available_backends, resolve_backend
-    from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError, SsntError
+    from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError, SsntError, StorageError
     from ssnt.loss import SSNTLoss, ssnt_loss
     from ssnt.nn import SSNT
-    from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Grid, Hypothesis, Posteriors
+    from ssnt.pipeline import Transducer, Transduction
+    from ssnt.training import train
+    from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Example, Grid, Hypothesis, Posteriors
     from ssnt.word_grid import linear_word_grid
 
 _HOMES = {
-    "ssnt.config": ("ModelConfig",),
+    "ssnt.config": ("Config", "ModelConfig", "load_config"),
     "ssnt.dp": ("AlignmentDistribution", "available_backends", "resolve_backend"),
-    "ssnt.errors": ("BackendError", "ConfigError", "DataError", "ModelError", "ShapeError", "SsntError"),
+    "ssnt.errors": (
+        "BackendError",
+        "ConfigError",
+        "DataError",
+        "ModelError",
+        "ShapeError",
+        "SsntError",
+        "StorageError",
+    ),
     "ssnt.loss": ("SSNTLoss", "ssnt_loss"),
     "ssnt.nn": ("SSNT",),
+    "ssnt.pipeline": ("Transducer", "Transduction"),
+    "ssnt.training": ("train",),
     "ssnt.types": (
         "BOS_ID",
         "EOS_ID",
@@ -34,6 +46,7 @@ _HOMES = {
         "UNK_ID",
         "Alignment",
         "Batch",
+        "Example",
         "Grid",
         "Hypothesis",
         "Posteriors",
@@ -41,7 +54,7 @@ _HOMES = {
     "ssnt.word_grid": ("linear_word_grid",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_PARTS = ("decode", "dp", "metrics", "nn", "plots")
+_PARTS = ("data", "decode", "dp", "metrics", "nn", "plots")
 
 
 def __getattr__(name: str) -> Any:
@@ -68,8 +81,10 @@ __all__ = [
     "AlignmentDistribution",
     "BackendError",
     "Batch",
+    "Config",
     "ConfigError",
     "DataError",
+    "Example",
     "Grid",
     "Hypothesis",
     "ModelConfig",
@@ -78,14 +93,20 @@ __all__ = [
     "SSNTLoss",
     "ShapeError",
     "SsntError",
+    "StorageError",
+    "Transducer",
+    "Transduction",
     "__version__",
     "available_backends",
+    "data",
     "decode",
     "dp",
     "linear_word_grid",
+    "load_config",
     "metrics",
     "nn",
     "plots",
     "resolve_backend",
     "ssnt_loss",
+    "train",
 ]

@@ -1,0 +1,114 @@
+"""``ssnt evaluate``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ssnt.cli.data_options import data_settings
+from ssnt.cli.errors import tell
+from ssnt.cli.models import load_transducer
+from ssnt.cli.options import (
+    BeamOption,
+    DeviceOption,
+    FormatOfModelOption,
+    JsonOption,
+    MetricsOption,
+    ModelArgument,
+    PairsArgument,
+    ResamplesOption,
+    SearchOption,
+    SourceColumnOption,
+    TagsColumnOption,
+    TargetColumnOption,
+    names,
+    search_name,
+)
+from ssnt.cli.output import results
+from ssnt.cli.prediction_files import PredictionFormat, PredictionWriter
+from ssnt.cli.scoring import print_scores
+
+if TYPE_CHECKING:
+    from ssnt.evaluation import Evaluation
+
+
+def evaluate(
+    model: ModelArgument,
+    file: PairsArgument,
+    metrics: MetricsOption = None,
+    search: SearchOption = None,
+    beam: BeamOption = None,
+    predictions: Annotated[
+        str | None,
+        typer.Option(
+            "--predictions", metavar="FILE", help="Write the outputs too, as ssnt predict does.", show_default=False
+        ),
+    ] = None,
+    predictions_format: Annotated[
+        PredictionFormat, typer.Option("--predictions-format", help="How outputs are written.")
+    ] = PredictionFormat.TSV,
+    resamples: ResamplesOption = 1000,
+    form: FormatOfModelOption = None,
+    source_column: SourceColumnOption = None,
+    target_column: TargetColumnOption = None,
+    tags_column: TagsColumnOption = None,
+    device: DeviceOption = "cpu",
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a model on a file of pairs, with bootstrap intervals.
+
+    Lines with the same input and tags are one item with several right answers, of which the best counts. An input that
+    cannot be used counts as wrong. Every number has a signature, which says how it was computed.
+
+    Metrics are accuracy, macro_accuracy (averaged over sets of tags), item_error_rate, edit_distance, per, wer,
+    rouge_1, rouge_2, rouge_l, perplexity (exact, for each target symbol) and, for a model that is online, latency.
+
+    Examples:
+        ssnt evaluate model test.tsv
+        ssnt evaluate model test.tsv --metrics accuracy,per --beam 30 --predictions outputs.tsv
+        ssnt evaluate model test.tsv --metrics latency --json
+    """
+    from ssnt.data.readers import read_examples
+    from ssnt.evaluation import evaluate_model
+
+    transducer = load_transducer(model, device)
+    data = data_settings(
+        transducer.config.data,
+        format_=form,
+        source_column=source_column,
+        target_column=target_column,
+        tags_column=tags_column,
+    )
+    examples = list(read_examples(file, data, needs_tags=transducer.has_tags))
+    if metrics is None:
+        has_groups = transducer.has_tags
+        wanted = ["accuracy", *(["macro_accuracy"] if has_groups else []), "edit_distance", "perplexity"]
+    else:
+        wanted = names(metrics)
+    found = evaluate_model(transducer, examples, wanted, beam=beam, search=search_name(search), resamples=resamples)
+    if predictions is not None:
+        _write_predictions(found, predictions, predictions_format)
+    _tell_failures(found, file)
+    print_scores(found.scores, as_json=as_json)
+
+
+def _write_predictions(found: Evaluation, out: str, form: PredictionFormat) -> None:
+    from ssnt.decode import Failure
+    from ssnt.types import Example
+
+    with results(out) as sink:
+        writer = PredictionWriter(sink, form)
+        for question, output in zip(found.questions, found.predictions, strict=True):
+            example = Example(question.source, None, question.tags, question.line)
+            if isinstance(output, Failure):
+                writer.write_failure(example, str(output.error))
+            else:
+                writer.write(example, [output])
+
+
+def _tell_failures(found: Evaluation, path: str) -> None:
+    for failure in found.failures:
+        tell(f"{path}:{found.questions[failure.index].line}: {failure.error}", "warning")
+    if found.failures:
+        tell(f"{len(found.failures)} of {len(found.items)} inputs could not be used and count as wrong", "warning")

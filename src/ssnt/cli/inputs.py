@@ -1,0 +1,137 @@
+"""The lines of an input file: answered in order, whatever is wrong with some of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from ssnt.cli.arriving import chunks
+from ssnt.cli.errors import MISTAKE, SOME_FAILED, tell
+from ssnt.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from ssnt.config import DataConfig
+    from ssnt.data.lines import Problem
+    from ssnt.decode import Failure
+    from ssnt.types import Example
+
+AnswerT = TypeVar("AnswerT")
+
+CHUNK_BATCHES = 16
+"""So many batches are read together, so that inputs of about the same length can share one."""
+_MOST_MESSAGES = 100
+_NO_COLUMN = ("no source", "no target", "no tags")
+
+
+class Inputs:
+    """The lines of a file for a model, with an account of those that could not be used.
+
+    Args:
+        path: The file; ``-`` for standard input.
+        data: How it is laid out.
+        needs_target: Whether every line must have a target.
+        has_tags: Whether the model needs tags.
+        tags: Tags of every line, as the command line gives them; None: those in the file.
+
+    Raises:
+        ConfigError: There are tags on the command line, and the model has none.
+    """
+
+    def __init__(
+        self, path: str, data: DataConfig, *, needs_target: bool, has_tags: bool, tags: str | None = None
+    ) -> None:
+        self._path, self._data, self._needs_target = path, data, needs_target
+        self._tags = fixed_tags(tags, data, has_tags=has_tags)
+        self._needs_tags = has_tags and self._tags is None
+        self._lines = self._failed = 0
+
+    def chunks(self, size: int) -> Iterator[list[Example | Problem]]:
+        """The lines, several at a time, with a problem in the place of each that cannot be used.
+
+        The first ones are read at once, so that a file that cannot be used is told before anything is written.
+
+        Raises:
+            DataError: The file cannot be read, or is not laid out as expected.
+        """
+        found = self._read(size)
+        first = next(found, None)
+        return iter(()) if first is None else itertools.chain([first], found)
+
+    def _read(self, size: int) -> Iterator[list[Example | Problem]]:
+        from ssnt.types import Example
+
+        is_first = True
+        for chunk in chunks(self._path, self._data, size, needs_target=self._needs_target, needs_tags=self._needs_tags):
+            if is_first and not isinstance(chunk[0], Example):
+                self._check_layout(chunk[0])
+            is_first = False
+            tags = self._tags
+            yield [replace(one, tags=tags) if tags is not None and isinstance(one, Example) else one for one in chunk]
+
+    def answered(
+        self, chunk: Sequence[Example | Problem], answer: Callable[[list[Example]], Sequence[AnswerT | Failure]]
+    ) -> Iterator[tuple[Example, AnswerT | DataError]]:
+        """Each line with its answer, in order, or with what is wrong with it, which is told too.
+
+        Args:
+            chunk: Some lines.
+            answer: From examples to their answers, with a failure in the place of each that has none.
+        """
+        from ssnt.data.lines import Problem
+        from ssnt.decode import Failure
+        from ssnt.types import Example
+
+        examples = [one for one in chunk if isinstance(one, Example)]
+        answers = iter(answer(examples) if examples else ())
+        for one in chunk:
+            self._lines += 1
+            if isinstance(one, Problem):
+                self._tell(one)
+                yield Example("", line=one.line), DataError(one.message)
+                continue
+            found = next(answers)
+            if isinstance(found, Failure):
+                self._tell(Problem(self._path, one.line, str(found.error)))
+                yield one, found.error
+            else:
+                yield one, found
+
+    def exit_code(self) -> int:
+        """What the command ends with; says how many lines could not be used, if there were any."""
+        if not self._failed:
+            return 0
+        tell(f"{self._failed} of {self._lines} lines could not be used")
+        return SOME_FAILED if self._failed < self._lines else MISTAKE
+
+    def _check_layout(self, problem: Problem) -> None:
+        """Stops at a first line that lacks a column, as the others will too; any other bad line is only a bad line."""
+        if problem.line and not problem.message.startswith(_NO_COLUMN):
+            return
+        lacks_tags = self._needs_tags and "tags" in problem.message
+        hint = "; the model was trained with tags: give them with --tags or --tags-column" if lacks_tags else ""
+        raise DataError(f"{problem}{hint}")
+
+    def _tell(self, problem: Problem) -> None:
+        self._failed += 1
+        if self._failed <= _MOST_MESSAGES:
+            tell(str(problem))
+        if self._failed == _MOST_MESSAGES:
+            tell("further lines that cannot be used are only counted")
+
+
+def fixed_tags(tags: str | None, data: DataConfig, *, has_tags: bool) -> tuple[str, ...] | None:
+    """The tags that the command line gives to all inputs, None if it gives none.
+
+    Raises:
+        ConfigError: The model has no tags.
+    """
+    if tags is None:
+        return None
+    if not has_tags:
+        raise ConfigError(f"--tags {tags!r}: the model was trained without tags; leave --tags out")
+    from ssnt.data.formats import resolve_format
+    from ssnt.data.parsers import split_tags
+
+    return split_tags(tags, resolve_format(data).tag_separator)

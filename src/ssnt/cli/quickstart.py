@@ -1,0 +1,105 @@
+"""``ssnt quickstart``: the whole way from data to a picture, on the sample that comes with the package."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ssnt.config import Config
+    from ssnt.pipeline import Transducer
+
+SHOWN = ("zocken", "gezockt")
+"""A verb of the test set: the paper's Figure 3b."""
+
+
+def quickstart(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the model and the picture go.")] = Path(
+        "quickstart"
+    ),
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data.", show_default="30")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew if the directory exists.")] = False,
+) -> None:
+    """Train on the embedded sample, evaluate, stream one word, draw its alignment: about a minute.
+
+    The sample is German verbs with their past participles. The model reads from left to right, so it can write before
+    the word has ended. Verbs of the dev and test sets have stems that the training set does not have.
+
+    Examples:
+      ssnt quickstart
+      ssnt quickstart --out /tmp/verbs --overwrite
+    """
+    from ssnt.training import train
+
+    config = _config(out, epochs)
+    typer.echo(f"Training a {config.model.name} on German verbs and their participles.\n", err=True)
+    transducer = train(config, resume=resume, overwrite=overwrite)
+    _show_scores(transducer)
+    _show_outputs(transducer)
+    _show_stream(transducer, SHOWN[0])
+    picture = out / "alignment.png"
+    _draw(transducer, picture)
+    typer.echo(f"\nThe alignment of {SHOWN[0]} with {SHOWN[1]} is drawn in {picture}\n\nNext:")
+    for line in (
+        f"  ssnt stream {out}                     type verbs and see them answered letter by letter",
+        f"  echo abzocken | ssnt predict {out}    the most probable participle",
+        "  ssnt train --preset inflection --train YOURS.tsv --dev YOURS.tsv --out MODEL",
+    ):
+        typer.echo(line)
+
+
+def _config(out: Path, epochs: int | None) -> Config:
+    from ssnt.config import load_config
+    from ssnt.data.sample import sample_path
+
+    settings: dict[str, object] = {
+        "data": {"train": str(sample_path("train")), "dev": str(sample_path("dev"))},
+        "out": str(out),
+    }
+    if epochs is not None:
+        settings["training"] = {"max_epochs": epochs}
+    return load_config(preset="quickstart", overrides=settings)
+
+
+def _show_scores(transducer: Transducer) -> None:
+    from ssnt.data.readers import read_examples
+    from ssnt.data.sample import sample_path
+    from ssnt.evaluation import evaluate_model
+
+    typer.echo()
+    for split, name in (("dev", "dev: the epoch was chosen on these"), ("test", "test: never seen before")):
+        examples = list(read_examples(str(sample_path(split)), transducer.config.data))
+        (score,) = evaluate_model(transducer, examples, ["accuracy"]).scores
+        typer.echo(f"{score}   {name}")
+
+
+def _show_outputs(transducer: Transducer) -> None:
+    words = ("zocken", "abzocken", "verzocken", "zitieren")
+    typer.echo("\nThe most probable participle, and its exact probability:")
+    for word, answer in zip(words, transducer.transduce(words), strict=True):
+        typer.echo(f"  {word:12s} {answer.text:14s} p = {math.exp(answer.log_prob):.3f}")
+
+
+def _show_stream(transducer: Transducer, word: str) -> None:
+    typer.echo(f"\n{word}, letter by letter; what is in brackets may still change:")
+    stream = transducer.stream(beam=8, beam_threshold=5.0)
+    written = ""
+    for letter in word:
+        update = stream.push(letter)
+        written += update.committed
+        typer.echo(f"  read {letter}   {written}{'(' + update.tentative + ')' if update.tentative else ''}")
+    typer.echo(f"  end      {written}{stream.finish().committed}")
+
+
+def _draw(transducer: Transducer, picture: Path) -> None:
+    from ssnt.plots import plot_alignment, save_figure
+
+    (pair,) = transducer.align([SHOWN])
+    labels = [*pair.source_symbols, "</s>"], [*pair.target_symbols, "</s>"]
+    save_figure(plot_alignment(pair.emit, *labels, pair.path), picture)

@@ -1,0 +1,151 @@
+"""How good a model is: examples through a transducer, outputs through the metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ssnt.data.references import PooledExample, pool_references
+from ssnt.data.units import Characters
+from ssnt.data.vocab import Vocabulary
+from ssnt.decode import Failure
+from ssnt.decode.run import SearchName
+from ssnt.errors import ConfigError, DataError
+from ssnt.metrics import METRICS, Item, LatencyScore, Score, evaluate, find_metric, latency, latency_scores
+from ssnt.pipeline import PairScore, StreamSettings, Transducer, Transduction
+from ssnt.types import Example
+
+LATENCY = "latency"
+"""Asks for the four measures of latency, of a model that can stream."""
+
+METRIC_NAMES = (*METRICS, LATENCY)
+"""What can be asked for by name."""
+
+_PERPLEXITY = "perplexity"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation has found.
+
+    Attributes:
+        scores: The scores, in the order of the metrics that were asked for; latency gives four.
+        predictions: What the model has written for each item, or why it could not; none if no metric looks at outputs.
+        items: The outputs beside their references, one for each different input.
+        questions: The inputs of the items, with the places of their examples.
+    """
+
+    scores: list[Score]
+    predictions: list[Transduction | Failure]
+    items: list[Item]
+    questions: list[PooledExample]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The inputs that could not be used; they count as wrong. Their indices are those of the items."""
+        return [one for one in self.predictions if isinstance(one, Failure)]
+
+
+def evaluate_model(
+    transducer: Transducer,
+    examples: Sequence[Example],
+    metrics: Sequence[str],
+    *,
+    beam: int | None = None,
+    search: SearchName | None = None,
+    resamples: int = 1000,
+    stream: StreamSettings | None = None,
+) -> Evaluation:
+    """Evaluates a model on examples.
+
+    Examples with the same source and tags are one item with several right answers. References are normalised as the
+    vocabulary says, and outputs and references are divided by its target unit (into characters, if that is byte-pair
+    units). An input that cannot be used counts as an empty, and so usually a wrong, output. Perplexity is over the
+    targets of all examples; one that cannot be scored makes it infinite.
+
+    Args:
+        transducer: The model.
+        examples: Examples with targets.
+        metrics: Names from :data:`METRIC_NAMES`.
+        beam: Of the search; None: as the model's settings say.
+        search: Which search; None: as the model's settings say.
+        resamples: How many resamples an interval is read from; 0 for no intervals.
+        stream: How to stream, for latency.
+
+    Raises:
+        ConfigError: A metric is unknown.
+        DataError: There are no examples, or one has no target.
+        ModelError: Latency is asked for, and the model cannot stream.
+    """
+    if isinstance(metrics, str) or not metrics:
+        raise ConfigError(f"metrics must be a list of names such as ['accuracy'], got {metrics!r}")
+    names = [name if name == LATENCY else find_metric(name).name for name in metrics]
+    if not examples:
+        raise DataError("examples must hold at least one example, got none; is the file empty?")
+    vocabulary = transducer.vocabulary_for(examples[0].tags)
+    questions = pool_references(examples, lowercase=vocabulary.lowercase, digits_to_hash=vocabulary.digits_to_hash)
+    delays = _delays(transducer, questions, stream or {}) if LATENCY in names else []
+    predictions: list[Transduction | Failure] = []
+    if set(names) - {LATENCY, _PERPLEXITY}:
+        predictions = transducer.transduce_each([_asked(one) for one in questions], beam=beam, search=search)
+    likelihoods = transducer.score_each(examples) if _PERPLEXITY in names else []
+    items = _items(transducer, questions, predictions, likelihoods)
+    scores: list[Score] = []
+    for name in names:
+        if name == LATENCY:
+            scores += latency_scores(delays, paced_by="reference", resamples=resamples)
+        else:
+            scores += evaluate(items, name, unit=scoring_unit(vocabulary), resamples=resamples)
+    return Evaluation(scores, predictions, items, questions)
+
+
+def scoring_unit(vocabulary: Vocabulary) -> str:
+    """What signatures say about symbols: the unit, and how references were normalised."""
+    name = vocabulary.target_unit.name
+    parts: list[str] = ["characters" if name == "bpe" else name]
+    parts += ["lowercase"] * vocabulary.lowercase + ["digits-to-hash"] * vocabulary.digits_to_hash
+    return "+".join(parts)
+
+
+def _items(
+    transducer: Transducer,
+    questions: Sequence[PooledExample],
+    predictions: Sequence[Transduction | Failure],
+    likelihoods: Sequence[PairScore | Failure],
+) -> list[Item]:
+    items = []
+    for index, question in enumerate(questions):
+        prediction = predictions[index] if predictions else None
+        unit = transducer.vocabulary_for(question.tags).target_unit
+        scored = [likelihoods[place] for place in question.indices] if likelihoods else []
+        nll = math.fsum(math.inf if isinstance(one, Failure) else -one.log_prob for one in scored) if scored else None
+        tokens = sum(1 if isinstance(one, Failure) else one.tokens for one in scored) if scored else None
+        items.append(
+            Item.from_text(
+                prediction.text if isinstance(prediction, Transduction) else "",
+                [unit.join(unit.split(reference)) for reference in question.references],
+                split=Characters().split if unit.name == "bpe" else unit.split,
+                group=";".join(sorted(question.tags)),
+                nll=nll,
+                tokens=tokens,
+            )
+        )
+    return items
+
+
+def _delays(transducer: Transducer, questions: Sequence[PooledExample], settings: StreamSettings) -> list[LatencyScore]:
+    """Streams every source and measures by when each symbol is committed, end symbols counted on both sides."""
+    streamed = transducer.stream_each([_asked(one) for one in questions], **settings)
+    scores = []
+    for question, one in zip(questions, streamed, strict=True):
+        if isinstance(one, Failure):
+            scores.append(latency((), 1))  # nothing was written: it has no latency, and is counted as empty
+            continue
+        reference = transducer.vocabulary_for(question.tags).target_unit.split(question.references[0])
+        scores.append(latency(one.delays, one.src_len, ref_len=len(reference) + 1))
+    return scores
+
+
+def _asked(question: PooledExample) -> Example:
+    return Example(question.source, None, question.tags, question.line)

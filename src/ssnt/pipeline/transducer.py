@@ -1,0 +1,473 @@
+"""A trained model with its vocabulary: text in, text out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar, Unpack
+
+import torch
+
+from ssnt.checkpoint import SavedModel, load, save_model
+from ssnt.config import Config
+from ssnt.data.vocab import Vocabulary
+from ssnt.decode import Failure, ModelScorer, copy_unknowns, decode
+from ssnt.decode.align import LINK_THRESHOLD
+from ssnt.errors import BackendError, DataError, ModelError
+from ssnt.nn import SSNT
+from ssnt.pipeline import hub
+from ssnt.pipeline.inputs import (
+    HOW_TO_GIVE_TAGS,
+    HOW_TO_LEAVE_TAGS,
+    Numbers,
+    checked_tags,
+    make_examples,
+    number_examples,
+    tag_features,
+)
+from ssnt.pipeline.pairs import align_pairs, check_lengths, score_pairs
+from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction, failure
+from ssnt.pipeline.settings import SearchSettings, StreamSettings, plan_search, plan_stream
+from ssnt.pipeline.streaming import stream_sources
+from ssnt.pipeline.text_stream import TextStream
+from ssnt.types import Example, Hypothesis
+
+ResultT = TypeVar("ResultT")
+
+
+class Transducer:
+    """A trained model that reads and writes text.
+
+    Args:
+        model: The model.
+        vocabulary: Its symbols and tags.
+        config: The settings it was trained with.
+        metrics: Its scores and what they depend on.
+
+    Attributes:
+        model: The model.
+        vocabulary: Its symbols and tags.
+        config: The settings it was trained with.
+        metrics: Its scores and what they depend on.
+
+    Raises:
+        ModelError: Model and vocabulary do not fit.
+    """
+
+    def __init__(
+        self, model: SSNT, vocabulary: Vocabulary, config: Config, metrics: Mapping[str, Any] | None = None
+    ) -> None:
+        sizes = {name: getattr(model.config, name) for name in vocabulary.model_sizes()}
+        if sizes != vocabulary.model_sizes():
+            raise ModelError(f"the vocabulary has {vocabulary.model_sizes()}, and the model was built for {sizes}")
+        self.model = model
+        self.vocabulary = vocabulary
+        self.config = config
+        self.metrics: Mapping[str, Any] = dict(metrics or {})
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.vocabulary.source)} source and {len(self.vocabulary.target)} target symbols"
+        return f"{type(self).__name__}({self.config.model.name}, {sizes}, on {self.device})"
+
+    @staticmethod
+    def from_pretrained(
+        dir_or_hub_id: str | os.PathLike[str],
+        *,
+        device: torch.device | str = "cpu",
+        revision: str | None = None,
+    ) -> Transducer:
+        """Loads a model directory; nothing in it is run.
+
+        Args:
+            dir_or_hub_id: A directory, or the name of a model on the Hugging Face hub, such as ``owner/name``.
+            device: Where the model is to work.
+            revision: Of a model on the hub: a branch, a tag or a commit.
+
+        Returns:
+            The model; for a directory that has one for each tag set, a :class:`PerTagTransducer`, which is used in the
+            same way.
+
+        Raises:
+            ModelError: There is no such model, or it is incomplete, was changed, or was written by a newer ssnt.
+            BackendError: There is no such device here.
+        """
+        from ssnt.pipeline.per_tag import PerTagTransducer
+
+        saved = load(hub.find_directory(dir_or_hub_id, revision))
+        if isinstance(saved, SavedModel):
+            return Transducer(saved.model, saved.vocabulary, saved.config, saved.metrics).to(device)
+        models = {
+            tags: Transducer(one.model, one.vocabulary, one.config, one.metrics) for tags, one in saved.models.items()
+        }
+        return PerTagTransducer(models, saved.config, saved.metrics).to(device)
+
+    def save_pretrained(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None
+    ) -> None:
+        """Writes a model directory, whole or not at all; see :func:`ssnt.checkpoint.save_model`.
+
+        Args:
+            directory: Where.
+            overwrite: Whether a model that is there already may be replaced.
+            name: What the model card calls the model; by default the directory's name.
+
+        Raises:
+            StorageError: There is something already, or it cannot be written.
+        """
+        place = Path(directory)
+        save_model(place, self.model, self.vocabulary, self.config, self.metrics, overwrite=overwrite, name=name)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        revision: str | None = None,
+        commit_message: str | None = None,
+        token: str | None = None,
+    ) -> str:
+        """Puts the model on the Hugging Face hub.
+
+        Args:
+            repo_id: Its name there, such as ``owner/name``; made if it does not exist.
+            private: Whether only the owner may see it, if it is made.
+            revision: The branch to put it on; by default the main one.
+            commit_message: What the hub's history says.
+            token: The token to use; by default the one that was stored by ``hf auth login``.
+
+        Returns:
+            The model's address.
+
+        Raises:
+            ModelError: The hub cannot be reached or refuses.
+        """
+        with tempfile.TemporaryDirectory(prefix="ssnt-") as place:
+            folder = Path(place) / "model"
+            self.save_pretrained(folder, name=repo_id)
+            return hub.upload(
+                folder, repo_id, private=private, revision=revision, commit_message=commit_message, token=token
+            )
+
+    def to(self, device: torch.device | str) -> Transducer:
+        """Moves the model, and gives this transducer back.
+
+        Raises:
+            BackendError: There is no such device here.
+        """
+        try:
+            self.model.to(device)
+        except (RuntimeError, AssertionError) as error:  # torch raises either
+            reason = str(error).splitlines()[0]
+            raise BackendError(f"device {str(device)!r} cannot be used here ({reason:.200}); try 'cpu'") from None
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.word.bias.device
+
+    @property
+    def is_online(self) -> bool:
+        """Whether the model can write while it reads."""
+        return self.model.encoder.is_streaming
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether every input comes with tags."""
+        return self.vocabulary.tags is not None
+
+    def vocabulary_for(self, tags: Iterable[str]) -> Vocabulary:
+        """The vocabulary of the model that is used for an input with these tags; a single model has but one."""
+        return self.vocabulary
+
+    def transduce(
+        self,
+        texts: Sequence[str],
+        tags: Sequence[Sequence[str]] | None = None,
+        **settings: Unpack[SearchSettings],
+    ) -> list[Transduction]:
+        """Finds the best output for each input.
+
+        Args:
+            texts: The inputs.
+            tags: The tags of each input, for a model that has them; their order does not matter.
+            **settings: How to search; see :class:`SearchSettings`.
+
+        Raises:
+            DataError: An input cannot be used; the message says which.
+            ModelError: The model cannot search in this way.
+        """
+        _check_list("texts", texts, "['one']")
+        examples = make_examples(texts, None, tags, has_tags=self.has_tags, argument="texts")
+        return _all_good("texts", self.transduce_each(examples, **settings))
+
+    def transduce_each(
+        self, examples: Sequence[Example], **settings: Unpack[SearchSettings]
+    ) -> list[Transduction | Failure]:
+        """Finds the best output for each example, with a failure in the place of each that cannot be used.
+
+        Targets are not looked at. In a model with tags, an example without any has the empty set of tags.
+
+        Args:
+            examples: The inputs with their tags.
+            **settings: How to search; see :class:`SearchSettings`.
+
+        Raises:
+            ModelError: The model cannot search in this way.
+        """
+        plan = plan_search(self.config, **settings)
+        if plan.search == "online" and not self.is_online:
+            raise _cannot_be_online("search online")
+        numbers = number_examples(self.vocabulary, examples, needs_target=False)
+        features = [() if isinstance(one, Failure) else one.tags for one in numbers] if self.has_tags else None
+        with self._ready():
+            found = decode(
+                ModelScorer(self.model),
+                [() if isinstance(one, Failure) else one.source_numbers for one in numbers],
+                plan.search,
+                plan.options,
+                features=features,
+                max_source_length=plan.max_source_length,
+                batch_size=plan.batch_size,
+                device=self.device,
+            )
+        return [
+            one if isinstance(one, Failure) else self._result(index, one, hypotheses, plan.copy_unknown)
+            for index, (one, hypotheses) in enumerate(zip(numbers, found, strict=True))
+        ]
+
+    def score(self, pairs: Sequence[tuple[str, str]], tags: Sequence[Sequence[str]] | None = None) -> list[float]:
+        """The exact ``log p(y|x)`` of each pair of input and output, summed over all alignments.
+
+        Args:
+            pairs: Inputs with their outputs.
+            tags: The tags of each input, for a model that has them.
+
+        Raises:
+            DataError: A pair cannot be used; the message says which.
+        """
+        return [one.log_prob for one in _all_good("pairs", self.score_each(self._pair_examples(pairs, tags)))]
+
+    def score_each(
+        self, examples: Sequence[Example], *, batch_size: int = 64, max_length: int = 2000
+    ) -> list[PairScore | Failure]:
+        """Scores the targets of examples, with a failure in the place of each that cannot be scored.
+
+        Args:
+            examples: Inputs with outputs and tags.
+            batch_size: How many pairs, of about the same length, are scored together.
+            max_length: Pairs with a longer side are refused.
+        """
+        pairs, failures = self._usable(examples, max_length, needs_target=True)
+        with self._ready():
+            return _in_order(
+                failures, score_pairs(self.model, pairs, end=self.config.training.end, batch_size=batch_size)
+            )
+
+    def align(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        tags: Sequence[Sequence[str]] | None = None,
+        *,
+        link_threshold: float = LINK_THRESHOLD,
+    ) -> list[AlignedPair]:
+        """Aligns each pair of input and output exactly: which part of one wrote which part of the other.
+
+        Args:
+            pairs: Inputs with their outputs.
+            tags: The tags of each input, for a model that has them.
+            link_threshold: How probable a link must be to join segments; see :func:`ssnt.decode.align.find_segments`.
+
+        Raises:
+            DataError: A pair cannot be used; the message says which.
+        """
+        return _all_good("pairs", self.align_each(self._pair_examples(pairs, tags), link_threshold=link_threshold))
+
+    def align_each(
+        self,
+        examples: Sequence[Example],
+        *,
+        link_threshold: float = LINK_THRESHOLD,
+        batch_size: int = 64,
+        max_length: int = 2000,
+    ) -> list[AlignedPair | Failure]:
+        """Aligns the sources of examples with their targets, with a failure in the place of each that cannot be.
+
+        Args:
+            examples: Inputs with outputs and tags.
+            link_threshold: How probable a link must be to join segments.
+            batch_size: How many pairs, of about the same length, are aligned together.
+            max_length: Pairs with a longer side are refused.
+        """
+        pairs, failures = self._usable(examples, max_length, needs_target=True)
+        end = self.config.training.end
+        with self._ready():
+            found = align_pairs(self.model, pairs, end=end, batch_size=batch_size, link_threshold=link_threshold)
+            return _in_order(failures, found)
+
+    def stream(self, tags: Iterable[str] | None = None, **settings: Unpack[StreamSettings]) -> TextStream:
+        """Opens a stream, which writes while its input is still arriving.
+
+        Args:
+            tags: The tags of the input, for a model that has them.
+            **settings: How to write; see :class:`StreamSettings`.
+
+        Raises:
+            ModelError: The model has to see the whole input.
+            DataError: There are tags for a model without, or none for a model with tags.
+            ConfigError: A setting is out of range.
+        """
+        if not self.is_online:
+            raise _cannot_be_online("stream")
+        known = () if tags is None else checked_tags(tags)
+        if self.has_tags and tags is None:
+            raise DataError(f"tags: {HOW_TO_GIVE_TAGS}")
+        if known and not self.has_tags:
+            raise DataError(f"tags: {HOW_TO_LEAVE_TAGS}")
+        numbers, _ = self.vocabulary.tag_numbers(known)
+        features = tag_features([numbers]).to(self.device) if self.has_tags else None
+        options, copy_unknown = plan_stream(self.config, **settings)
+        self.model.eval()
+        return TextStream(ModelScorer(self.model), self.vocabulary, options, features, copy_unknown=copy_unknown)
+
+    def stream_each(
+        self, examples: Sequence[Example], *, batch_size: int = 64, **settings: Unpack[StreamSettings]
+    ) -> list[Streamed | Failure]:
+        """Streams whole sources, to see what is committed when; a failure in the place of each that cannot be used.
+
+        Args:
+            examples: The inputs with their tags.
+            batch_size: How many streams are stepped together.
+            **settings: How to write; see :class:`StreamSettings`.
+
+        Raises:
+            ModelError: The model has to see the whole input.
+        """
+        if not self.is_online:
+            raise _cannot_be_online("stream")
+        options, copy_unknown = plan_stream(self.config, **settings)
+        sources, failures = self._usable(examples, 2000, needs_target=False)
+        results: list[Streamed | Failure | None] = list(failures)
+        with self._ready():
+            for index, written in stream_sources(
+                ModelScorer(self.model),
+                sources,
+                options,
+                has_tags=self.has_tags,
+                device=self.device,
+                batch_size=batch_size,
+            ):
+                one = sources[index]
+                symbols = written.names(one, self.vocabulary.target.names, copy_unknown=copy_unknown)
+                src_len = len(one.source) + 1
+                delays = (*written.delays, *([src_len] if written.is_complete else []))
+                text = self.vocabulary.join_target(symbols)
+                results[index] = Streamed(text, symbols, delays, src_len, written.is_complete)
+        return [result for result in results if result is not None]
+
+    def _result(
+        self, index: int, one: Numbers, hypotheses: list[Hypothesis] | Failure, copy_unknown: bool
+    ) -> Transduction | Failure:
+        if isinstance(hypotheses, Failure):
+            return failure(index, hypotheses.error)
+        if not hypotheses:
+            return failure(index, DataError("the model gives no output for the source"))
+        best, *others = [self._transduction(one, hypothesis, copy_unknown) for hypothesis in hypotheses]
+        return _changed(best, alternatives=tuple(others))
+
+    def _transduction(self, one: Numbers, hypothesis: Hypothesis, copy_unknown: bool) -> Transduction:
+        names = self.vocabulary.target.names
+        if copy_unknown:
+            symbols = tuple(copy_unknowns(hypothesis, one.source, names))
+        else:
+            symbols = tuple(names[number] for number in hypothesis.symbols)
+        emit = None if hypothesis.emit is None else hypothesis.emit.cpu()
+        return _changed(
+            hypothesis,
+            emit=emit,
+            text=self.vocabulary.join_target(symbols),
+            source_symbols=one.source,
+            target_symbols=symbols,
+            unknown=one.unknown,
+            unknown_tags=one.unknown_tags,
+        )
+
+    def _pair_examples(self, pairs: Sequence[tuple[str, str]], tags: Sequence[Sequence[str]] | None) -> list[Example]:
+        _check_list("pairs", pairs, "[('one', 'two')]")
+        for index, pair in enumerate(pairs):
+            _check_list(f"pairs[{index}]", pair, "('one', 'two')")
+            if len(pair) != 2:
+                raise DataError(f"pairs[{index}]: expected an input and an output, got {len(pair)} of them")
+        sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        return make_examples(sources, targets, tags, has_tags=self.has_tags, argument="pairs")
+
+    def _usable(
+        self, examples: Sequence[Example], max_length: int, *, needs_target: bool
+    ) -> tuple[dict[int, Numbers], list[Failure | None]]:
+        """The examples that can be used, and in the places of the others what is wrong with them."""
+        usable: dict[int, Numbers] = {}
+        failures: list[Failure | None] = []
+        for index, one in enumerate(number_examples(self.vocabulary, examples, needs_target=needs_target)):
+            problem = one if isinstance(one, Failure) else None
+            if isinstance(one, Numbers):
+                try:
+                    check_lengths(one, max_length)
+                    usable[index] = one
+                except DataError as error:
+                    problem = failure(index, error)
+            failures.append(problem)
+        return usable, failures
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """Without dropout and gradients, and afterwards as it was: it may be in the middle of its training."""
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.model.train(was_training)
+
+
+def _changed(hypothesis: Hypothesis, **values: Any) -> Transduction:
+    return Transduction(**{**{one.name: getattr(hypothesis, one.name) for one in fields(hypothesis)}, **values})
+
+
+def _cannot_be_online(what: str) -> ModelError:
+    return ModelError(
+        f"the model's encoder reads the whole source in both directions, so that it cannot {what}; use "
+        "search='marginal' or 'path', or train a model with model.bidirectional=false"
+    )
+
+
+def _check_list(name: str, values: Any, example: str) -> None:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise DataError(f"{name}: expected a list such as {example}, got {values!r:.80}")
+
+
+def _all_good(name: str, results: Sequence[ResultT | Failure]) -> list[ResultT]:
+    """The results, if there is no failure among them.
+
+    Raises:
+        DataError: There is one; the message says where.
+    """
+    good: list[ResultT] = []
+    for result in results:
+        if isinstance(result, Failure):
+            raise DataError(f"{name}[{result.index}]: {result.error}")
+        good.append(result)
+    return good
+
+
+def _in_order(
+    failures: Sequence[Failure | None], found: Iterable[tuple[int, ResultT | DataError]]
+) -> list[ResultT | Failure]:
+    results: list[ResultT | Failure | None] = list(failures)
+    for index, result in found:
+        results[index] = failure(index, result) if isinstance(result, DataError) else result
+    return [result for result in results if result is not None]

@@ -1,0 +1,52 @@
+"""Training: from settings and data files to a model directory, whatever happens meanwhile.
+
+=================  ==================================================================================
+module             what
+=================  ==================================================================================
+``fit``            :func:`train`: starts a training or goes on with it, and writes the model
+``module``         a step: loss, gradient, step size, random numbers
+``datamodule``     batches, from wherever a training goes on
+``callbacks``      what happens between steps: validation, selection, checkpoints, stopping
+``progress``       how far a training has come, which its checkpoints remember
+``validation``     measuring a model on the development data
+``schedule``       the step size as a function of the step
+``checkpoints``    files to go on from, and averages of weights
+``run_directory``  what the directory of a run holds, and who may write there
+``logs``           ``log.csv`` and TensorBoard
+``display``        what the user sees
+``interrupts``     Ctrl-C and SIGTERM
+``processes``      several processes that train one model
+``per_tag``        one model for each tag set, trained side by side
+``threads``        one number of threads for everything
+``quiet``          Lightning without its advice
+=================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ssnt.training.fit import train
+    from ssnt.training.interrupts import TrainingInterrupted
+    from ssnt.training.run_directory import MAY_CHANGE, run_config
+
+_HOMES = {
+    "MAY_CHANGE": "run_directory",
+    "TrainingInterrupted": "interrupts",
+    "run_config": "run_directory",
+    "train": "fit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # torch and Lightning take seconds to import, and whoever reads a run's settings needs neither
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+__all__ = ["MAY_CHANGE", "TrainingInterrupted", "run_config", "train"]
