@@ -241,6 +241,9 @@ def test_what_training_keeps_stays(tmp_path):
         assert kept.read_text(encoding="utf-8") == "x"
         assert sorted(os.listdir(tmp_path / "model")) == sorted((*FILES, "training"))
     (tmp_path / "model" / "notes.txt").write_text("mine", encoding="utf-8")
+    shutil.copytree(tmp_path / "model" / "training", tmp_path / "begun" / "training")
+    (tmp_path / "begun" / "notes.txt").write_text("mine", encoding="utf-8")
+    make_transducer(3).save_pretrained(tmp_path / "begun", overwrite=True)
     make_transducer(3).save_pretrained(tmp_path / "model", overwrite=True)
     assert (tmp_path / "model" / "notes.txt").read_text(encoding="utf-8") == "mine"
 

@@ -59,7 +59,7 @@ def test_stats_counts(run: Run, place: Path):
     lines = done.out.splitlines()
     assert lines[0] == "5 examples; all 5 pairs are used"
     assert lines[2].split()[:4] == ["source", "characters", "15", "8"]
-    assert "1 sets of 2 tags" in lines
+    assert "1 set of 2 tags" in lines
     record = json.loads(run("data", "stats", "train.tsv", "--json").out)
     assert record["examples"] == 5
     assert record["source"]["symbols"] == 15

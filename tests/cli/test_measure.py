@@ -60,7 +60,7 @@ def test_what_cannot_be_answered_counts_as_wrong_and_is_told(run: Run, place: Pa
     assert done.code == 0
     assert json.loads(done.out)[0]["value"] == 0.5
     assert "ssnt: warning: long.tsv:2: " in done.err
-    assert "ssnt: warning: 1 of 2 inputs could not be used and count as wrong\n" in done.err
+    assert "ssnt: warning: 1 of 2 inputs could not be used, and count as wrong\n" in done.err
     assert (place / "written.tsv").read_text("utf-8").splitlines()[2].endswith("\t\t\t")
 
 

@@ -121,7 +121,7 @@ def test_many_bad_lines_are_counted_rather_than_listed(run: Run, place: Path, mo
 def test_unknown_symbols_are_told(run: Run, place: Path):
     done = run("predict", "model", stdin="abc\nqq\n")
     assert done.code == 0
-    assert done.err == "ssnt: warning: 1 inputs hold symbols that the model does not know\n"
+    assert done.err == "ssnt: warning: 1 input with symbols that the model does not know\n"
 
 
 def test_chunks_do_not_change_what_is_written(run: Run, place: Path):
@@ -142,7 +142,7 @@ def test_tags_come_from_the_file_or_the_command_line(run: Run, place: Path):
     other = run("predict", "tagged", "words.txt", "--tags", "SG", "--format", "jsonl")
     assert other.out != given.out
     unknown = run("predict", "tagged", "words.txt", "--tags", "N;XX")
-    assert unknown.err == "ssnt: warning: 5 inputs hold tags that the model does not know\n"
+    assert unknown.err == "ssnt: warning: 5 inputs with tags that the model does not know\n"
 
 
 def test_tags_for_a_model_without_any_are_refused(run: Run, place: Path):

@@ -38,6 +38,15 @@ def test_a_table_has_intervals_and_signatures(run: Run, place: Path):
     assert " - " in run("score", "baseline.txt", "test.tsv", "--resamples", "0").out
 
 
+def test_on_a_terminal_signatures_have_lines_of_their_own(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ssnt.cli.output.is_terminal", lambda: True)
+    monkeypatch.setattr("ssnt.cli.scoring.is_terminal", lambda: True)
+    out = run("score", "baseline.txt", "test.tsv").out
+    assert "───" in out
+    assert "signature" not in out
+    assert [line.partition("|")[0] for line in out.splitlines()[-2:]] == ["accuracy", "edit_distance"]
+
+
 def test_tags_make_groups(run: Run, place: Path):
     found = scores(run, "outputs.txt", "tagged.tsv", "--format", "sigmorphon2017")
     assert found == {"accuracy": 1.0, "macro_accuracy": 1.0, "edit_distance": 0.0}
@@ -53,7 +62,7 @@ def test_the_best_of_several_answers_counts(run: Run, place: Path):
     write(place / "differing.txt", "B", "C", "B")
     done = run("score", "differing.txt", "several.tsv", "--resamples", "0")
     assert done.err == (
-        "ssnt: warning: differing.txt: 1 inputs have several different predictions; the first of each counts\n"
+        "ssnt: warning: differing.txt: 1 input with several different predictions; the first of each counts\n"
     )
     assert " 1.0000 " in done.out
 

@@ -117,6 +117,7 @@ def test_a_training_from_start_to_end(run: Run, place: Path):
     assert anew.code == 0, anew.err
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(place: Path):
     command = command_line(
         *("train", "--train", "train.tsv", "--dev", "dev.tsv", "--out", "new", *TINY),

@@ -91,6 +91,15 @@ def test_shards_have_the_batches_of_one_process_with_larger_ones(lengths, batch,
     assert as_sets(shared) == as_sets(alone)
 
 
+@pytest.mark.parametrize("max_cells", [700, 1000, 1300, 1700])
+def test_shards_do_not_change_how_examples_are_sorted(max_cells):
+    # about so many examples fill a batch that half of them, rounded, and all of them make different strips
+    lengths = lengths_like_gigaword(400)
+    shared = plan_batches(*lengths, BatchConfig(max_cells=max_cells), seed=1, epoch=0, shards=2)
+    alone = plan_batches(*lengths, BatchConfig(size=64, max_cells=2 * max_cells), seed=1, epoch=0)
+    assert as_sets(shared) == as_sets(alone)
+
+
 @given(st.integers(0, 40), st.integers(1, 5))
 def test_shards_divide_a_batch_equally(size, shards):
     indices = np.arange(size) * 3

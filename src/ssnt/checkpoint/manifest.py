@@ -126,12 +126,13 @@ def _text(folder: Folder) -> str:
         what = "is a file; expected a model directory" if path.exists() else "there is no such model directory"
         raise ModelError(f"{path}: {what}")
     if not folder.has(CONFIG):
-        if folder.has(TRAINING):
+        unfinished = next((name for name in (TRAINING, MODELS) if folder.has(name)), None)
+        if unfinished is not None and not folder.has(WEIGHTS):
             raise ModelError(
-                f"{path}: holds an unfinished training ({TRAINING}/) but no model yet; "
+                f"{path}: holds an unfinished training ({unfinished}/) but no model yet; "
                 f"go on with it: ssnt train --resume --out {path}"
             )
-        known = [name for name in (WEIGHTS, VOCABULARY, METRICS, MODELS) if folder.has(name)]
+        known = [name for name in (WEIGHTS, VOCABULARY, METRICS) if folder.has(name)]
         if known:
             raise ModelError(f"{path / CONFIG}: is missing, though there is {' and '.join(known)}; {AGAIN}")
         raise ModelError(f"{path}: is not a model directory: there is no {CONFIG} in it")

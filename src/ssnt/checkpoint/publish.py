@@ -40,10 +40,10 @@ def require_free(directory: str | Path, *, overwrite: bool = False, beside: tupl
     if os.path.lexists(path) and not path.is_dir():
         raise StorageError(errno.ENOTDIR, f"{path}: is not a directory; choose another place for the model")
     try:
-        names = {one.name for one in path.iterdir()} if path.exists() else set()
+        found = {one.name for one in path.iterdir()} if path.exists() else set()
     except OSError as error:
         raise StorageError(error.errno, f"{path}: cannot be read: {error.strerror}") from error
-    names = {name for name in names - set(beside) if not (name.startswith(_STAGE) and name.endswith(_PARTIAL))}
+    names = {name for name in found - set(beside) if not (name.startswith(_STAGE) and name.endswith(_PARTIAL))}
     if not names:
         return
     if not overwrite:
@@ -52,7 +52,7 @@ def require_free(directory: str | Path, *, overwrite: bool = False, beside: tupl
             f"{path}: exists and is not empty; choose another directory, or say that it may be overwritten "
             "(--overwrite, overwrite=True)",
         )
-    if not names & {WEIGHTS, VOCABULARY, MODELS, PENDING, TRAINING} and not _is_manifest(path / CONFIG):
+    if not found & {WEIGHTS, VOCABULARY, MODELS, PENDING, TRAINING} and not _is_manifest(path / CONFIG):
         shown = ", ".join(sorted(names)[:3])
         raise StorageError(
             errno.EEXIST,

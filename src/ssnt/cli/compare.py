@@ -45,7 +45,7 @@ def compare(
         ssnt compare outputs.txt baseline.txt test.tsv
         ssnt compare outputs.txt baseline.txt test.tsv --metric edit_distance --resamples 10000
     """
-    from ssnt.cli.output import print_table
+    from ssnt.cli.output import counted, print_table
     from ssnt.cli.scoring import interval, number, read_items, scored_unit
     from ssnt.metrics import compare as compare_items
     from ssnt.metrics import find_metric
@@ -70,5 +70,5 @@ def compare(
     ]
     print_table(["", "predictions", found.metric, "better on"], rows, numeric=(2, 3))
     print(f"difference A - B  {found.difference:+.4f}  (95% interval {interval(found.low, found.high)})")
-    print(f"p-value           {found.p_value:.4f}  ({found.ties} ties)")
+    print(f"p-value           {found.p_value:.4f}  ({counted(found.ties, 'tie')})")
     print(f"signature         {found.signature}")

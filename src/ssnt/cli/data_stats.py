@@ -67,15 +67,15 @@ def stats(
 
 
 def _print_stats(found: Stats, *, is_compared: bool) -> None:
-    from ssnt.cli.output import print_table
+    from ssnt.cli.output import counted, print_table
     from ssnt.data.stats import PERCENTILES
 
     sides = [("source", found.source), *([("target", found.target)] if found.target is not None else [])]
-    print(f"{found.examples} examples; {found.report.sentence()}")
+    print(f"{counted(found.examples, 'example')}; {found.report.sentence()}")
     header = ["", "unit", "symbols", "different", "seen once", "mean", *(f"{p}%" for p in PERCENTILES), "longest"]
     print_table(header, [[name, *_cells(side)] for name, side in sides], numeric=range(2, len(header)))
     if found.tag_sets and any(found.tag_sets):
-        print(f"{len(found.tag_sets)} sets of {len(found.tags)} tags")
+        print(f"{counted(len(found.tag_sets), 'set')} of {counted(len(found.tags), 'tag')}")
         rows = [[";".join(tags), str(count)] for tags, count in found.tag_sets.most_common(_MOST_TAGS)]
         print_table(["tags", "examples"], rows, numeric=(1,))
         if len(found.tag_sets) > _MOST_TAGS:

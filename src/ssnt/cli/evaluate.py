@@ -25,7 +25,7 @@ from ssnt.cli.options import (
     names,
     search_name,
 )
-from ssnt.cli.output import results
+from ssnt.cli.output import counted, results
 from ssnt.cli.prediction_files import PredictionFormat, PredictionWriter
 from ssnt.cli.scoring import print_scores
 
@@ -111,4 +111,7 @@ def _tell_failures(found: Evaluation, path: str) -> None:
     for failure in found.failures:
         tell(f"{path}:{found.questions[failure.index].line}: {failure.error}", "warning")
     if found.failures:
-        tell(f"{len(found.failures)} of {len(found.items)} inputs could not be used and count as wrong", "warning")
+        tell(
+            f"{len(found.failures)} of {counted(len(found.items), 'input')} could not be used, and count as wrong",
+            "warning",
+        )

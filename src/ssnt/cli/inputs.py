@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ssnt.cli.arriving import chunks
 from ssnt.cli.errors import MISTAKE, SOME_FAILED, tell
+from ssnt.cli.output import counted
 from ssnt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Inputs:
         """What the command ends with; says how many lines could not be used, if there were any."""
         if not self._failed:
             return 0
-        tell(f"{self._failed} of {self._lines} lines could not be used")
+        tell(f"{self._failed} of {counted(self._lines, 'line')} could not be used")
         return SOME_FAILED if self._failed < self._lines else MISTAKE
 
     def _check_layout(self, problem: Problem) -> None:

@@ -36,19 +36,30 @@ def row(fields: Sequence[str]) -> str:
     return "\t".join(map(field, fields)) + "\n"
 
 
+def is_terminal() -> bool:
+    """Whether somebody looks at the results, rather than a program or a file."""
+    return sys.stdout.isatty()
+
+
+def counted(number: int, what: str) -> str:
+    """A number with what it counts, such as ``1 line`` and ``2 lines``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: Sequence[int] = ()) -> None:
-    """Prints a table: with rules and colours on a terminal, else columns aligned with spaces.
+    """Prints a table: with a rule and colours on a terminal, else columns aligned with spaces.
 
     Args:
         header: The names of the columns.
         rows: The cells.
         numeric: Which columns hold numbers, and are set flush right.
     """
-    if sys.stdout.isatty():
+    if is_terminal():
+        from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
 
-        table = Table()
+        table = Table(box=SIMPLE_HEAD)
         for place, name in enumerate(header):
             table.add_column(name, justify="right" if place in numeric else "left", overflow="fold")
         for cells in rows:

@@ -24,7 +24,7 @@ from ssnt.cli.options import (
     TagsOption,
     search_name,
 )
-from ssnt.cli.output import results
+from ssnt.cli.output import counted, results
 from ssnt.cli.prediction_files import PredictionFormat, PredictionWriter
 from ssnt.errors import ConfigError, DataError
 
@@ -104,5 +104,5 @@ def predict(
             sink.flush()
     for count, what in zip(unknown, ("symbols", "tags"), strict=True):
         if count:
-            tell(f"{count} inputs hold {what} that the model does not know", "warning")
+            tell(f"{counted(count, 'input')} with {what} that the model does not know", "warning")
     return inputs.exit_code()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ssnt.cli.errors import tell
-from ssnt.cli.output import print_table
+from ssnt.cli.output import counted, is_terminal, print_table
 from ssnt.cli.prediction_files import PredictionFormat, read_predictions
 from ssnt.errors import DataError
 
@@ -45,7 +45,7 @@ def read_items(path: str, references: str, data: DataConfig, form: PredictionFor
     elif len(outputs) != len(pooled):
         different = "" if len(pooled) == len(examples) else f" ({len(pooled)} different inputs)"
         raise DataError(
-            f"{path}: expected a prediction for each of the {len(examples)} lines{different} of {references}, "
+            f"{path}: expected a prediction for each of the {counted(len(examples), 'line')}{different} of {references}, "
             f"got {len(outputs)}"
         )
     split = make_unit(scored_unit(data)).split
@@ -67,7 +67,8 @@ def _first_of_each(outputs: list[str], pooled: Sequence[PooledExample], path: st
     """The output of each different input; a system that answers one input in two ways is told."""
     several = sum(len({outputs[index] for index in one.indices}) > 1 for one in pooled)
     if several:
-        tell(f"{path}: {several} inputs have several different predictions; the first of each counts", "warning")
+        found = f"{counted(several, 'input')} with several different predictions"
+        tell(f"{path}: {found}; the first of each counts", "warning")
     return [outputs[one.indices[0]] for one in pooled]
 
 
@@ -76,11 +77,18 @@ def print_scores(scores: Sequence[Score], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([score.to_record() for score in scores], ensure_ascii=False, indent=2))
         return
+    header = ["metric", "value", "95% interval", "items", "signature"]
     rows = [
         [score.name, number(score.value), interval(score.low, score.high), str(score.count), score.signature]
         for score in scores
     ]
-    print_table(["metric", "value", "95% interval", "items", "signature"], rows, numeric=(1, 3))
+    if not is_terminal():
+        print_table(header, rows, numeric=(1, 3))
+        return
+    # signatures are longer than most terminals are wide
+    print_table(header[:-1], [row[:-1] for row in rows], numeric=(1, 3))
+    for score in scores:
+        print(score.signature)
 
 
 def number(value: float) -> str:

@@ -8,6 +8,7 @@ makes the same one, and so does every process of a run on several. Plans are of 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,13 +45,14 @@ def plan_batches(
     """
     generator = np.random.default_rng((seed, epoch))
     order = generator.permutation(len(src_lens))
-    width = batch.bucket * batch.size * shards
+    limits = _Limits.of(batch, shards)
+    width = batch.bucket * limits.size
     batches: list[Indices] = []
     for start in range(0, len(order), width):
         bucket = order[start : start + width]
         if batch.bucket > 1:
-            bucket = bucket[_by_length(src_lens[bucket], tgt_lens[bucket], batch, shards)]
-        batches += _cut(bucket, src_lens, tgt_lens, batch, shards)
+            bucket = bucket[_by_length(src_lens[bucket], tgt_lens[bucket], limits)]
+        batches += _cut(bucket, src_lens, tgt_lens, limits)
     return [batches[place] for place in generator.permutation(len(batches))]
 
 
@@ -59,8 +61,8 @@ def plan_in_length_order(src_lens: Lengths, tgt_lens: Lengths, batch: BatchConfi
 
     For what is computed once for each example, such as dev scores: the first batch is the one that needs most memory.
     """
-    order = _by_length(src_lens, tgt_lens, batch, shards=1)
-    batches = _cut(order, src_lens, tgt_lens, batch, shards=1)
+    limits = _Limits.of(batch, shards=1)
+    batches = _cut(_by_length(src_lens, tgt_lens, limits), src_lens, tgt_lens, limits)
     return sorted(batches, key=lambda one: -len(one) * int(src_lens[one].max()) * int(tgt_lens[one].max()))
 
 
@@ -93,17 +95,29 @@ def collate(prepared: Prepared, indices: Indices) -> Batch:
     )
 
 
-def _by_length(src_lens: Lengths, tgt_lens: Lengths, batch: BatchConfig, shards: int) -> Indices:
+@dataclass(frozen=True)
+class _Limits:
+    """How much a global batch may hold: all that a plan knows of shards, so that it depends on nothing else of them."""
+
+    size: int
+    max_cells: int | None
+
+    @classmethod
+    def of(cls, batch: BatchConfig, shards: int) -> _Limits:
+        return cls(batch.size * shards, None if batch.max_cells is None else batch.max_cells * shards)
+
+
+def _by_length(src_lens: Lengths, tgt_lens: Lengths, limits: _Limits) -> Indices:
     """An order in which neighbours have similar lengths on both sides.
 
     A batch costs its longest source times its longest target. Sorted by one side first, batches are of one length on
     that side and of all lengths on the other. So examples are divided by target length into strips of about as many
     batches as there are strips, and each strip is sorted by source length, in turns up and down, so that a batch across
-    two strips is no worse. On lengths like Gigaword's, batches of 32 in buckets of 50 have 1.15 times the cells that
+    two strips is no worse. On lengths like Gigaword's, batches of 32 in buckets of 50 have 1.14 times the cells that
     their examples have, 1.22 sorted by target and then source, 1.44 by source and then target, 2.4 unsorted.
     """
     order = np.lexsort((src_lens, tgt_lens))
-    size = _expected_size(src_lens, tgt_lens, batch, shards)
+    size = _expected_size(src_lens, tgt_lens, limits)
     batches = math.ceil(len(order) / size)
     width = size * max(1, round(math.sqrt(batches)))  # whole batches
     for number, start in enumerate(range(0, len(order), width)):
@@ -113,18 +127,18 @@ def _by_length(src_lens: Lengths, tgt_lens: Lengths, batch: BatchConfig, shards:
     return order
 
 
-def _expected_size(src_lens: Lengths, tgt_lens: Lengths, batch: BatchConfig, shards: int) -> int:
+def _expected_size(src_lens: Lengths, tgt_lens: Lengths, limits: _Limits) -> int:
     """About how many of some examples make a batch."""
-    if batch.max_cells is None:
-        return batch.size * shards
-    mean_cells = float(np.mean(src_lens * tgt_lens.astype(np.float64))) if len(src_lens) else 1.0
-    return max(1, min(batch.size, int(batch.max_cells / mean_cells)) * shards)
+    if limits.max_cells is None or not len(src_lens):
+        return limits.size
+    mean_cells = float(np.mean(src_lens * tgt_lens.astype(np.float64)))
+    return max(1, min(limits.size, int(limits.max_cells / mean_cells)))
 
 
-def _cut(order: Indices, src_lens: Lengths, tgt_lens: Lengths, batch: BatchConfig, shards: int) -> list[Indices]:
+def _cut(order: Indices, src_lens: Lengths, tgt_lens: Lengths, limits: _Limits) -> list[Indices]:
     """Divides examples, in the order given, into batches."""
-    size = batch.size * shards
-    if batch.max_cells is None:
+    size, max_cells = limits.size, limits.max_cells
+    if max_cells is None:
         return [order[start : start + size] for start in range(0, len(order), size)]
     batches, start = [], 0
     while start < len(order):
@@ -133,7 +147,7 @@ def _cut(order: Indices, src_lens: Lengths, tgt_lens: Lengths, batch: BatchConfi
         longest_tgt = np.maximum.accumulate(tgt_lens[window].astype(np.int64))
         cells = np.arange(1, len(window) + 1) * longest_src * longest_tgt
         # cells never fall, so those that fit come first; an example that is too large by itself is a batch
-        fitting = max(1, int(np.searchsorted(cells, batch.max_cells * shards, side="right")))
+        fitting = max(1, int(np.searchsorted(cells, max_cells, side="right")))
         batches.append(window[:fitting])
         start += fitting
     return batches

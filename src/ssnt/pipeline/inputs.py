@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from unicodedata import normalize
 
 import torch
@@ -13,7 +15,6 @@ from torch.nn.utils.rnn import pad_sequence
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Failure
 from ssnt.errors import DataError
-from ssnt.pipeline.results import failure
 from ssnt.types import EOS_ID, UNK_ID, Batch, Example
 
 HOW_TO_GIVE_TAGS = (
@@ -21,6 +22,8 @@ HOW_TO_GIVE_TAGS = (
     "a column of tags"
 )
 HOW_TO_LEAVE_TAGS = "the model was trained without tags: leave them out"
+
+_INDEX = re.compile(r"^(source|pair) \d+")
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,29 @@ def number_examples(
     return results
 
 
+def usable_examples(
+    vocabulary: Vocabulary, examples: Sequence[Example], max_length: int, *, needs_target: bool
+) -> tuple[dict[int, Numbers], list[Failure | None]]:
+    """The examples that can be used, and in the places of the others what is wrong with them."""
+    usable: dict[int, Numbers] = {}
+    failures: list[Failure | None] = []
+    for index, one in enumerate(number_examples(vocabulary, examples, needs_target=needs_target)):
+        problem = one if isinstance(one, Failure) else None
+        if isinstance(one, Numbers):
+            try:
+                _check_lengths(one, max_length)
+                usable[index] = one
+            except DataError as error:
+                problem = failure(index, error)
+        failures.append(problem)
+    return usable, failures
+
+
+def failure(index: int, error: DataError) -> Failure:
+    """A failure whose message leaves it to the caller to say which example it is about."""
+    return Failure(index, DataError(_INDEX.sub(r"the \1", str(error))))
+
+
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Tags in NFC, each once, in the order given.
 
@@ -132,6 +158,33 @@ def make_examples(
     return examples
 
 
+def pair_examples(
+    pairs: Sequence[tuple[str, str]], tags: Sequence[Sequence[str]] | None, *, has_tags: bool
+) -> list[Example]:
+    """Puts pairs of input and output together with their tags.
+
+    Raises:
+        DataError: One is not a pair, or as for :func:`make_examples`.
+    """
+    check_list("pairs", pairs, "[('one', 'two')]")
+    for index, pair in enumerate(pairs):
+        check_list(f"pairs[{index}]", pair, "('one', 'two')")
+        if len(pair) != 2:
+            raise DataError(f"pairs[{index}]: expected an input and an output, got {len(pair)} of them")
+    sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return make_examples(sources, targets, tags, has_tags=has_tags, argument="pairs")
+
+
+def check_list(name: str, values: Any, example: str) -> None:
+    """Refuses what is not a list.
+
+    Raises:
+        DataError: It is a string, or something else.
+    """
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise DataError(f"{name}: expected a list such as {example}, got {values!r:.80}")
+
+
 def make_batch(numbers: Sequence[Numbers], *, has_tags: bool, device: torch.device) -> Batch:
     """Pairs as a padded batch, both sides with their end symbol."""
     src, src_lens = _padded([one.source_numbers for one in numbers])
@@ -148,3 +201,11 @@ def tag_features(rows: Sequence[Sequence[int]]) -> Tensor:
 def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     ended = [torch.tensor([*row, EOS_ID]) for row in rows]
     return pad_sequence(ended, batch_first=True), torch.tensor([len(row) for row in ended])
+
+
+def _check_lengths(one: Numbers, max_length: int) -> None:
+    if not one.source:
+        raise DataError("the source is empty; give at least one symbol")
+    for name, symbols in (("source", one.source), ("target", one.target)):
+        if len(symbols) > max_length:
+            raise DataError(f"the {name} has {len(symbols)} symbols, more than max_length ({max_length}); split it")

@@ -20,19 +20,6 @@ from ssnt.types import End
 _MOST_CELLS = 1_000_000  # of the grids of a batch
 
 
-def check_lengths(one: Numbers, max_length: int) -> None:
-    """Refuses a pair that is empty or too long.
-
-    Raises:
-        DataError: It is.
-    """
-    if not one.source:
-        raise DataError("the source is empty; give at least one symbol")
-    for name, symbols in (("source", one.source), ("target", one.target)):
-        if len(symbols) > max_length:
-            raise DataError(f"the {name} has {len(symbols)} symbols, more than max_length ({max_length}); split it")
-
-
 def score_pairs(
     model: SSNT, pairs: Mapping[int, Numbers], *, end: End, batch_size: int
 ) -> Iterator[tuple[int, PairScore | DataError]]:

@@ -19,8 +19,8 @@ from ssnt.decode import Failure
 from ssnt.decode.align import LINK_THRESHOLD
 from ssnt.errors import DataError, ModelError
 from ssnt.nn import SSNT
-from ssnt.pipeline.inputs import HOW_TO_GIVE_TAGS, checked_tags
-from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction, failure
+from ssnt.pipeline.inputs import HOW_TO_GIVE_TAGS, checked_tags, failure
+from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction
 from ssnt.pipeline.settings import SearchSettings, StreamSettings
 from ssnt.pipeline.text_stream import TextStream
 from ssnt.pipeline.transducer import Transducer

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from torch import Tensor
 
 from ssnt.decode import Failure, PairAlignment
 from ssnt.errors import DataError
+from ssnt.pipeline.inputs import Numbers, failure
 from ssnt.pipeline.picture import alignment_svg, printable
 from ssnt.types import Hypothesis
 
-_INDEX = re.compile(r"^(source|pair) \d+")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,41 @@ class AlignedPair(PairAlignment):
         return _html("", self.log_prob, self.alignment_svg())
 
 
-def failure(index: int, error: DataError) -> Failure:
-    """A failure whose message leaves it to the caller to say which example it is about."""
-    return Failure(index, DataError(_INDEX.sub(r"the \1", str(error))))
+def transduction(hypothesis: Hypothesis, one: Numbers, symbols: Sequence[str], text: str) -> Transduction:
+    """An output of a search as text."""
+    known = {each.name: getattr(hypothesis, each.name) for each in fields(hypothesis)}
+    return Transduction(
+        **{**known, "emit": None if hypothesis.emit is None else hypothesis.emit.cpu()},
+        text=text,
+        source_symbols=one.source,
+        target_symbols=tuple(symbols),
+        unknown=one.unknown,
+        unknown_tags=one.unknown_tags,
+    )
+
+
+def all_good(name: str, results: Sequence[ResultT | Failure]) -> list[ResultT]:
+    """The results, if there is no failure among them.
+
+    Raises:
+        DataError: There is one; the message says where.
+    """
+    good: list[ResultT] = []
+    for result in results:
+        if isinstance(result, Failure):
+            raise DataError(f"{name}[{result.index}]: {result.error}")
+        good.append(result)
+    return good
+
+
+def in_order(
+    failures: Sequence[Failure | None], found: Iterable[tuple[int, ResultT | DataError]]
+) -> list[ResultT | Failure]:
+    """Puts results into the places where there is no failure."""
+    results: list[ResultT | Failure | None] = list(failures)
+    for index, result in found:
+        results[index] = failure(index, result) if isinstance(result, DataError) else result
+    return [result for result in results if result is not None]
 
 
 def _html(text: str, log_prob: float, svg: str) -> str:

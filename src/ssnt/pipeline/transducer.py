@@ -6,9 +6,9 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import torch
 
@@ -24,19 +24,29 @@ from ssnt.pipeline.inputs import (
     HOW_TO_GIVE_TAGS,
     HOW_TO_LEAVE_TAGS,
     Numbers,
+    check_list,
     checked_tags,
+    failure,
     make_examples,
     number_examples,
+    pair_examples,
     tag_features,
+    usable_examples,
 )
-from ssnt.pipeline.pairs import align_pairs, check_lengths, score_pairs
-from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction, failure
+from ssnt.pipeline.pairs import align_pairs, score_pairs
+from ssnt.pipeline.results import (
+    AlignedPair,
+    PairScore,
+    Streamed,
+    Transduction,
+    all_good,
+    in_order,
+    transduction,
+)
 from ssnt.pipeline.settings import SearchSettings, StreamSettings, plan_search, plan_stream
 from ssnt.pipeline.streaming import stream_sources
 from ssnt.pipeline.text_stream import TextStream
 from ssnt.types import Example, Hypothesis
-
-ResultT = TypeVar("ResultT")
 
 
 class Transducer:
@@ -201,9 +211,9 @@ class Transducer:
             DataError: An input cannot be used; the message says which.
             ModelError: The model cannot search in this way.
         """
-        _check_list("texts", texts, "['one']")
+        check_list("texts", texts, "['one']")
         examples = make_examples(texts, None, tags, has_tags=self.has_tags, argument="texts")
-        return _all_good("texts", self.transduce_each(examples, **settings))
+        return all_good("texts", self.transduce_each(examples, **settings))
 
     def transduce_each(
         self, examples: Sequence[Example], **settings: Unpack[SearchSettings]
@@ -250,7 +260,10 @@ class Transducer:
         Raises:
             DataError: A pair cannot be used; the message says which.
         """
-        return [one.log_prob for one in _all_good("pairs", self.score_each(self._pair_examples(pairs, tags)))]
+        return [
+            one.log_prob
+            for one in all_good("pairs", self.score_each(pair_examples(pairs, tags, has_tags=self.has_tags)))
+        ]
 
     def score_each(
         self, examples: Sequence[Example], *, batch_size: int = 64, max_length: int = 2000
@@ -262,9 +275,9 @@ class Transducer:
             batch_size: How many pairs, of about the same length, are scored together.
             max_length: Pairs with a longer side are refused.
         """
-        pairs, failures = self._usable(examples, max_length, needs_target=True)
+        pairs, failures = usable_examples(self.vocabulary, examples, max_length, needs_target=True)
         with self._ready():
-            return _in_order(
+            return in_order(
                 failures, score_pairs(self.model, pairs, end=self.config.training.end, batch_size=batch_size)
             )
 
@@ -285,7 +298,9 @@ class Transducer:
         Raises:
             DataError: A pair cannot be used; the message says which.
         """
-        return _all_good("pairs", self.align_each(self._pair_examples(pairs, tags), link_threshold=link_threshold))
+        return all_good(
+            "pairs", self.align_each(pair_examples(pairs, tags, has_tags=self.has_tags), link_threshold=link_threshold)
+        )
 
     def align_each(
         self,
@@ -303,11 +318,11 @@ class Transducer:
             batch_size: How many pairs, of about the same length, are aligned together.
             max_length: Pairs with a longer side are refused.
         """
-        pairs, failures = self._usable(examples, max_length, needs_target=True)
+        pairs, failures = usable_examples(self.vocabulary, examples, max_length, needs_target=True)
         end = self.config.training.end
         with self._ready():
             found = align_pairs(self.model, pairs, end=end, batch_size=batch_size, link_threshold=link_threshold)
-            return _in_order(failures, found)
+            return in_order(failures, found)
 
     def stream(self, tags: Iterable[str] | None = None, **settings: Unpack[StreamSettings]) -> TextStream:
         """Opens a stream, which writes while its input is still arriving.
@@ -350,7 +365,7 @@ class Transducer:
         if not self.is_online:
             raise _cannot_be_online("stream")
         options, copy_unknown = plan_stream(self.config, **settings)
-        sources, failures = self._usable(examples, 2000, needs_target=False)
+        sources, failures = usable_examples(self.vocabulary, examples, 2000, needs_target=False)
         results: list[Streamed | Failure | None] = list(failures)
         with self._ready():
             for index, written in stream_sources(
@@ -376,51 +391,14 @@ class Transducer:
             return failure(index, hypotheses.error)
         if not hypotheses:
             return failure(index, DataError("the model gives no output for the source"))
-        best, *others = [self._transduction(one, hypothesis, copy_unknown) for hypothesis in hypotheses]
-        return _changed(best, alternatives=tuple(others))
-
-    def _transduction(self, one: Numbers, hypothesis: Hypothesis, copy_unknown: bool) -> Transduction:
         names = self.vocabulary.target.names
-        if copy_unknown:
-            symbols = tuple(copy_unknowns(hypothesis, one.source, names))
-        else:
-            symbols = tuple(names[number] for number in hypothesis.symbols)
-        emit = None if hypothesis.emit is None else hypothesis.emit.cpu()
-        return _changed(
-            hypothesis,
-            emit=emit,
-            text=self.vocabulary.join_target(symbols),
-            source_symbols=one.source,
-            target_symbols=symbols,
-            unknown=one.unknown,
-            unknown_tags=one.unknown_tags,
-        )
-
-    def _pair_examples(self, pairs: Sequence[tuple[str, str]], tags: Sequence[Sequence[str]] | None) -> list[Example]:
-        _check_list("pairs", pairs, "[('one', 'two')]")
-        for index, pair in enumerate(pairs):
-            _check_list(f"pairs[{index}]", pair, "('one', 'two')")
-            if len(pair) != 2:
-                raise DataError(f"pairs[{index}]: expected an input and an output, got {len(pair)} of them")
-        sources, targets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        return make_examples(sources, targets, tags, has_tags=self.has_tags, argument="pairs")
-
-    def _usable(
-        self, examples: Sequence[Example], max_length: int, *, needs_target: bool
-    ) -> tuple[dict[int, Numbers], list[Failure | None]]:
-        """The examples that can be used, and in the places of the others what is wrong with them."""
-        usable: dict[int, Numbers] = {}
-        failures: list[Failure | None] = []
-        for index, one in enumerate(number_examples(self.vocabulary, examples, needs_target=needs_target)):
-            problem = one if isinstance(one, Failure) else None
-            if isinstance(one, Numbers):
-                try:
-                    check_lengths(one, max_length)
-                    usable[index] = one
-                except DataError as error:
-                    problem = failure(index, error)
-            failures.append(problem)
-        return usable, failures
+        found = []
+        for hypothesis in hypotheses:
+            symbols = [names[number] for number in hypothesis.symbols]
+            if copy_unknown:
+                symbols = copy_unknowns(hypothesis, one.source, names)
+            found.append(transduction(hypothesis, one, symbols, self.vocabulary.join_target(symbols)))
+        return replace(found[0], alternatives=tuple(found[1:]))
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
@@ -434,40 +412,8 @@ class Transducer:
             self.model.train(was_training)
 
 
-def _changed(hypothesis: Hypothesis, **values: Any) -> Transduction:
-    return Transduction(**{**{one.name: getattr(hypothesis, one.name) for one in fields(hypothesis)}, **values})
-
-
 def _cannot_be_online(what: str) -> ModelError:
     return ModelError(
         f"the model's encoder reads the whole source in both directions, so that it cannot {what}; use "
         "search='marginal' or 'path', or train a model with model.bidirectional=false"
     )
-
-
-def _check_list(name: str, values: Any, example: str) -> None:
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise DataError(f"{name}: expected a list such as {example}, got {values!r:.80}")
-
-
-def _all_good(name: str, results: Sequence[ResultT | Failure]) -> list[ResultT]:
-    """The results, if there is no failure among them.
-
-    Raises:
-        DataError: There is one; the message says where.
-    """
-    good: list[ResultT] = []
-    for result in results:
-        if isinstance(result, Failure):
-            raise DataError(f"{name}[{result.index}]: {result.error}")
-        good.append(result)
-    return good
-
-
-def _in_order(
-    failures: Sequence[Failure | None], found: Iterable[tuple[int, ResultT | DataError]]
-) -> list[ResultT | Failure]:
-    results: list[ResultT | Failure | None] = list(failures)
-    for index, result in found:
-        results[index] = failure(index, result) if isinstance(result, DataError) else result
-    return [result for result in results if result is not None]
