@@ -212,7 +212,7 @@ def test_rare_symbols_of_the_training_data_are_unknown_but_not_unseen(verbs, set
 
 def test_a_word_written_like_a_special_symbol(tmp_path, settings):
     path = tmp_path / "words.tsv"
-    path.write_text("a </s> <unk>\t<pad> <s>\n", encoding="utf-8")
+    path.write_text("a </s> <unk>\t<pad> <s>\n" * 2, encoding="utf-8")
     prepared = prepare(
         str(path), settings(format="tsv", source_unit="tokens", target_unit="tokens"), None, is_training=True
     )
@@ -222,7 +222,7 @@ def test_a_word_written_like_a_special_symbol(tmp_path, settings):
 
 def test_normalisation_is_the_settings_in_training_and_the_vocabularys_after(tmp_path, settings):
     path = tmp_path / "words.tsv"
-    path.write_text("In 1999\tIM JAHR 2000\n", encoding="utf-8")
+    path.write_text("In 1999\tIM JAHR 2000\n" * 2, encoding="utf-8")
     data = settings(format="tsv", source_unit="tokens", lowercase=True, digits_to_hash=True)
     prepared = prepare(str(path), data, None, is_training=True)
     assert decoded(prepared)[0] == Example("in ####", "im jahr ####", (), 1)
@@ -650,3 +650,12 @@ def test_preparing_needs_no_torch():
     script = "import sys, ssnt.data.prepared, ssnt.data.batching, ssnt.data.vocab; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_one_example_is_not_enough_to_train_on(tmp_path):
+    path = tmp_path / "one.tsv"
+    path.write_text("a\tb\n", encoding="utf-8")
+    data = DataConfig(cache=str(tmp_path / "cache"))
+    for _ in range(2):  # also when it is prepared already
+        with pytest.raises(DataError, match=r"one\.tsv:1: there is only one example; a model cannot be trained on one"):
+            prepare(str(path), data, None, is_training=True)

@@ -1,4 +1,4 @@
-"""Files to examples: layouts, symbols, filters and checks.
+"""Files to examples, vocabularies and batches.
 
 ==============  =====================================================================================
 module          what
@@ -11,6 +11,10 @@ module          what
 ``units``       what a symbol is: characters, graphemes, tokens, byte-pair units
 ``filters``     which training pairs are left out because of their lengths
 ``references``  examples that ask the same, made into one with several right answers
+``vocab``       the symbols and tags that a model knows, and their JSON file
+``prepared``    a file as numbers in flat arrays (``numbering``, ``ragged``), kept on disk (``cache``)
+``batching``    which examples go into a batch together, and the batch
+``sample``      German verbs and their participles, to try things with
 ``stats``       what a file holds, counted
 ``check``       everything that is wrong or odd about a file (``oddities``, ``repeats``: its parts)
 ==============  =====================================================================================
@@ -24,10 +28,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ssnt.data.batching import collate, plan_batches, plan_in_length_order, shard_of
     from ssnt.data.check import CheckReport, check_file
     from ssnt.data.filters import FilterReport, Filters
     from ssnt.data.formats import FileFormat, resolve_format
     from ssnt.data.lines import Problem, numbered_lines
+    from ssnt.data.prepared import Prepared, prepare, prepare_examples
     from ssnt.data.readers import files_of, iterate, read_examples
     from ssnt.data.references import PooledExample, pool_references
     from ssnt.data.stats import Stats, file_stats
@@ -43,12 +49,15 @@ if TYPE_CHECKING:
         unit_from_state,
         units_for,
     )
+    from ssnt.data.vocab import SymbolTable, TagTable, Vocabulary
 
 _HOMES = {
+    "batching": ("collate", "plan_batches", "plan_in_length_order", "shard_of"),
     "check": ("CheckReport", "check_file"),
     "filters": ("FilterReport", "Filters"),
     "formats": ("FileFormat", "resolve_format"),
     "lines": ("Problem", "numbered_lines"),
+    "prepared": ("Prepared", "prepare", "prepare_examples"),
     "readers": ("files_of", "iterate", "read_examples"),
     "references": ("PooledExample", "pool_references"),
     "stats": ("Stats", "file_stats"),
@@ -64,6 +73,7 @@ _HOMES = {
         "unit_from_state",
         "units_for",
     ),
+    "vocab": ("SymbolTable", "TagTable", "Vocabulary"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -89,20 +99,30 @@ __all__ = [
     "Filters",
     "Graphemes",
     "PooledExample",
+    "Prepared",
     "Problem",
     "Stats",
+    "SymbolTable",
+    "TagTable",
     "Tokens",
     "Unit",
+    "Vocabulary",
     "check_file",
+    "collate",
     "file_stats",
     "files_of",
     "iterate",
     "make_unit",
     "normalise",
     "numbered_lines",
+    "plan_batches",
+    "plan_in_length_order",
     "pool_references",
+    "prepare",
+    "prepare_examples",
     "read_examples",
     "resolve_format",
+    "shard_of",
     "train_bpe",
     "unit_from_state",
     "units_for",

@@ -14,7 +14,7 @@ import os
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ssnt.__about__ import __version__
-from ssnt.config.run import DataConfig, UnitName
+from ssnt.config.run import DataConfig
 from ssnt.data.cache import cache_directory, new_entry, read_entry, storage_errors
 from ssnt.data.filters import FilterReport, Filters
 from ssnt.data.formats import resolve_format
@@ -32,8 +32,7 @@ from ssnt.data.lines import STDIN, shown
 from ssnt.data.numbering import NumberWriter, RaggedWriter
 from ssnt.data.ragged import Ragged
 from ssnt.data.readers import files_of, read_examples
-from ssnt.data.text import normalise
-from ssnt.data.units import Unit, make_unit, train_bpe
+from ssnt.data.units import units_for
 from ssnt.data.vocab import SymbolTable, Vocabulary, make_vocabulary
 from ssnt.errors import DataError, StorageError
 from ssnt.files import sha256_of, write_json
@@ -104,7 +103,8 @@ def prepare(path: str, data: DataConfig, vocabulary: Vocabulary | None, *, is_tr
         is_training: Whether the filters apply. Only from training data a vocabulary can be made.
 
     Raises:
-        DataError: A line cannot be used, no example is left after the filters, or the file cannot be read twice.
+        DataError: A line cannot be used, no example is left after the filters or there is but one to train on, or the
+            file cannot be read twice.
         StorageError: The cache cannot be written.
     """
     _check_purpose(vocabulary, is_training)
@@ -118,6 +118,8 @@ def prepare(path: str, data: DataConfig, vocabulary: Vocabulary | None, *, is_tr
     needs_tags = None if vocabulary is None else vocabulary.tags is not None
     for _ in range(3):
         if (found := _open(root, key, vocabulary)) is not None:
+            if is_training and found.report.total == 1:
+                raise DataError(f"{path}:{found.lines[0]}: there is only one example; a model cannot be trained on one")
             return found
         with new_entry(root, key) as (directory, manifest), storage_errors(root):
             manifest["settings"] = settings
@@ -270,23 +272,7 @@ def _fill(
 
 def _splitter(source: _Source, data: DataConfig) -> Vocabulary:
     """A vocabulary that knows how to divide text but has no symbols yet; byte-pair units are learnt here."""
-    form = resolve_format(data)
-
-    def texts(*sides: str) -> Iterator[str]:
-        for example in source.read():
-            for side in sides:
-                yield normalise(
-                    getattr(example, side) or "", lowercase=data.lowercase, digits_to_hash=data.digits_to_hash
-                )
-
-    def unit(name: UnitName, side: str) -> Unit:
-        return train_bpe(texts(side), data.bpe_size) if name == "bpe" else make_unit(name)
-
-    if data.share_vocab and form.source_unit == form.target_unit == "bpe":
-        source_unit: Unit = train_bpe(texts("source", "target"), data.bpe_size)
-        target_unit = source_unit
-    else:
-        source_unit, target_unit = unit(form.source_unit, "source"), unit(form.target_unit, "target")
+    source_unit, target_unit = units_for(data, source.read)
     none = SymbolTable.of(())
     return Vocabulary(none, none, None, source_unit, target_unit, data.lowercase, data.digits_to_hash)
 
