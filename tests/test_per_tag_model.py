@@ -1,5 +1,6 @@
 """One model for each tag set, in one directory, used like a single one."""
 
+import copy
 import os
 import shutil
 from pathlib import Path
@@ -98,6 +99,8 @@ def test_mistakes(several):
     for name in ("model", "vocabulary"):
         with pytest.raises(ModelError, match=rf"one {name} for each tag set: choose one of .models"):
             getattr(several, name)
+        assert not hasattr(several, name)
+    assert is_same(copy.deepcopy(several), several)
     with pytest.raises(ModelError, match="expected one for each tag set, got 0"):
         PerTagTransducer({}, several.config)
     with pytest.raises(ModelError, match="got 2 for 1 tag sets"):

@@ -69,7 +69,7 @@ def staged(directory: str | Path) -> Iterator[Path]:
         StorageError: Something cannot be written.
     """
     target = Path(os.path.realpath(directory))
-    with _storage_errors(target, "what was there before is unchanged"):
+    with _storage_errors(target, "what was there before is unchanged; choose another place"):
         finish_move(target)
         is_inside = target.is_dir() and any(target.iterdir())
         home = target if is_inside else target.parent
@@ -86,7 +86,7 @@ def staged(directory: str | Path) -> Iterator[Path]:
             raise
         sync(home)
     if is_inside:
-        with _storage_errors(target, f"the new model is in {PENDING} inside it, and loads; save it again to tidy up"):
+        with _storage_errors(target, f"the new model loads, but is still in {PENDING} inside it; save it once more"):
             finish_move(target)
 
 
@@ -145,6 +145,6 @@ def _storage_errors(target: Path, state: str) -> Iterator[None]:
     except StorageError:
         raise
     except OSError as error:
-        hint = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another place"
-        message = f"{target}: could not be written ({error.strerror or error}); {state}; {hint}"
+        hint = ", or free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        message = f"{target}: could not be written ({error.strerror or error}); {state}{hint}"
         raise StorageError(error.errno or errno.EIO, message) from error

@@ -29,6 +29,15 @@ from ssnt.types import Example
 ResultT = TypeVar("ResultT", Transduction, PairScore, AlignedPair, Streamed)
 
 
+class NoSingleModelError(ModelError, AttributeError):
+    """One of several models is meant, and it is not said which; for ``hasattr``, there is no such attribute."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"there is one {name} for each tag set: choose one of .models, such as models['PST', 'V'].{name}"
+        )
+
+
 class PerTagTransducer(Transducer):
     """One model for each tag set: an input goes to the model of its tags, in whatever order they are given.
 
@@ -66,18 +75,18 @@ class PerTagTransducer(Transducer):
         """There is not one model.
 
         Raises:
-            ModelError: Always; it says where they are.
+            NoSingleModelError: Always; it says where they are.
         """
-        raise ModelError(_NOT_ONE.format("model"))
+        raise NoSingleModelError("model")
 
     @property
     def vocabulary(self) -> Vocabulary:  # type: ignore[override]
         """There is not one vocabulary.
 
         Raises:
-            ModelError: Always; it says where they are.
+            NoSingleModelError: Always; it says where they are.
         """
-        raise ModelError(_NOT_ONE.format("vocabulary"))
+        raise NoSingleModelError("vocabulary")
 
     @property
     def device(self) -> torch.device:
@@ -190,9 +199,6 @@ class PerTagTransducer(Transducer):
             for index, result in zip(indices, found, strict=True):
                 results[index] = replace(result, index=index) if isinstance(result, Failure) else result
         return [result for result in results if result is not None]
-
-
-_NOT_ONE = "there is one {0} for each tag set: choose one of .models, such as transducer.models[('PST', 'V')].{0}"
 
 
 def _likeness(one: TagSet, other: TagSet) -> float:
