@@ -111,6 +111,8 @@ def test_a_wrong_override_is_explained(override: str, complaint: str):
         (b"- 1\n", "a.yaml: expected settings, one 'name: value' a line, got list"),
         (b"out: x\nout: y\n", "a.yaml:2: not valid YAML: setting 'out' is given twice; leave one out"),
         (b"out: x\n\xff\n", "a.yaml:2: not valid UTF-8"),
+        (b"? [a]\n: b\n", "a.yaml: not valid YAML"),
+        (b"out: !!int ''\n", "a.yaml: not valid YAML"),
         (b"out: !!python/object/apply:os.system ['true']\n", "a.yaml:1: not valid YAML: could not determine"),
     ],
 )

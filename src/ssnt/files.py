@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a name beside ``path`` to write to, which takes the place of ``path`` if all went well.
 
     The new content is on the disk before the old goes. After an error ``path`` is what it was before, and nothing is

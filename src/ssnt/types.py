@@ -138,4 +138,4 @@ class Hypothesis:
     alignment: Alignment
     delays: tuple[int, ...]
     is_complete: bool = True
-    emit: Tensor | None = field(default=None, repr=False)
+    emit: Tensor | None = field(default=None, repr=False, compare=False)

@@ -85,7 +85,8 @@ def parse_settings(text: str, where: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
         raise ConfigError(f"{where}{line}: not valid YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:
+        # a value that is not what its tag says, a key that is a list, brackets without end
         raise ConfigError(f"{where}: not valid YAML: {error}") from None
     if settings is None:
         return {}

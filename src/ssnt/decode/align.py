@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -59,7 +59,7 @@ class PairAlignment:
 
     path: Alignment
     confidence: tuple[float, ...]
-    emit: Tensor
+    emit: Tensor = field(compare=False)  # tensors have no single answer to ==
     segments: tuple[Segment, ...]
     log_prob: float
 
