@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,21 @@ def process(*arguments: str | Path, stdin: bytes = b"", **changes: str) -> Outco
         timeout=120,
     )
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@contextmanager
+def started(*arguments: str | Path, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that is running meanwhile; whatever happens, it does not go on afterwards."""
+    job = subprocess.Popen(command_line(*arguments), **{"env": environment(), **settings})
+    try:
+        yield job
+    finally:
+        job.kill()
+        job.wait()
+        for end in (job.stdin, job.stdout, job.stderr):
+            if end is not None:
+                with suppress(OSError):
+                    end.close()
 
 
 def write(path: Path, *lines: str) -> Path:

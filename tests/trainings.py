@@ -32,6 +32,44 @@ except KeyboardInterrupt as stop:
 """A program that trains, as another process."""
 
 
+NURSERY = """
+import os, sys
+from ssnt.config import load_config
+from ssnt.training.fit import train
+
+def die_in_a_rename(die_at, when):
+    count = 0
+
+    def dying(rename):
+        def call(*arguments, **options):
+            nonlocal count
+            count += 1
+            if count == die_at and when == "before":
+                os._exit(9)
+            rename(*arguments, **options)
+            if count == die_at:
+                os._exit(9)
+        return call
+
+    os.replace, os.rename = dying(os.replace), dying(os.rename)
+
+for line in sys.stdin:
+    settings, resume, die_at, when = line.split()
+    child = os.fork()
+    if not child:
+        die_in_a_rename(int(die_at), when)
+        code = 1
+        try:
+            train(load_config(settings), resume=resume == "resume", display=False)
+            code = 0
+        finally:
+            os._exit(code)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""A program that has imported everything, and has children that train: a new process in no time."""
+
+
 def answer(word: str) -> str:
     return "".join(letter.upper() * (2 if letter in DOUBLED else 1) for letter in word)
 
@@ -66,6 +104,39 @@ def tiny_config(place: Path, **sections: Mapping[str, Any] | str) -> Config:
         "out": str(place / "out"),
     }
     return Config.model_validate(merged(base, sections))
+
+
+class Nursery:
+    """Trains in processes that need not import anything first; they have the order of sets that the seed says."""
+
+    def __init__(self, hash_seed: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", NURSERY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": str(hash_seed)},
+        )
+
+    def start(self, settings: Path, *, resume: bool, die_at: int = 0, when: str = "before") -> int:
+        """Starts a training; gives the number of its process.
+
+        Args:
+            settings: The file of its settings.
+            resume: Whether it goes on.
+            die_at: It dies when it puts a file into its place for the so-manyth time; 0: it does not.
+            when: Whether it dies ``before`` or ``after`` that.
+        """
+        self._process.stdin.write(f"{settings} {'resume' if resume else 'new'} {die_at} {when}\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def wait(self) -> int:
+        """Waits for the end of a training; gives its exit code."""
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
 
 
 def start(

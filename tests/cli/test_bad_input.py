@@ -39,12 +39,7 @@ def refused(done: Outcome, message: str) -> None:
         (b"a\tA\n\tB\n", (), "bad.tsv:2: the source is empty"),
         (b"a\tA\nb\t\n", (), "bad.tsv:2: the target is empty"),
         (b"a\tA\n\xe4\tB\n", (), "bad.tsv:2: not valid UTF-8: byte 0xe4 at place 1 of the line"),
-        pytest.param(
-            b"a\tA\n",
-            (),
-            "bad.tsv:1: there is only one example",
-            marks=pytest.mark.xfail(reason="training takes a file of one line"),
-        ),
+        (b"a\tA\n", (), "bad.tsv:1: there is only one example"),
         (b"", (), "bad.tsv: there is no example in this file"),
         (
             b"word\tform\tword\na\tA\tb\n",

@@ -6,13 +6,14 @@ import json
 import resource
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import get_args
 
 import pytest
 from typer.main import get_command
 
-from commands import Run, command_line, environment, process
+from commands import Run, command_line, environment, process, started
 from ssnt.__about__ import __version__
 from ssnt.cli import app as frame
 from ssnt.cli import errors
@@ -223,9 +224,7 @@ def test_output_is_utf8_whatever_the_locale(place: Path):
 def test_a_reader_who_has_gone_is_no_error(place: Path):
     line = "a\tb\n" * 50_000
     (place / "many.tsv").write_text(line, encoding="utf-8")
-    with subprocess.Popen(
-        command_line("data", "check", "many.tsv"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    ) as job:
+    with started("data", "check", "many.tsv", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
         assert job.stdout is not None
         assert job.stderr is not None
         assert job.stdout.readline()
@@ -265,3 +264,18 @@ def test_the_shell_completes(words: str, expected: set[str]):
 
 def test_the_prediction_formats_are_what_the_help_says():
     assert tuple(PredictionFormat) == ("text", "tsv", "jsonl")
+
+
+def test_our_warnings_are_one_line_and_those_of_others_stay(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    from ssnt.plots import LabelWarning
+
+    others: list[str] = []
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *_: others.append(str(message)))
+    errors.show_warnings()
+    warnings.showwarning(LabelWarning("no font"), LabelWarning, "/x/y.py", 3)
+    warnings.showwarning(UserWarning("ours"), UserWarning, frame.__file__, 3)
+    warnings.showwarning(UserWarning("theirs"), UserWarning, "/x/y.py", 3)
+    assert capsys.readouterr().err == "ssnt: warning: no font\nssnt: warning: ours\n"
+    assert others == ["theirs"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Outcome, Run, command_line, environment, write
+from commands import Outcome, Run, started, write
 from ssnt.cli import inputs
 
 
@@ -193,9 +193,7 @@ def answer(job: subprocess.Popen[bytes], seconds: float = 60.0) -> bytes:
 
 
 def test_each_line_is_answered_as_it_arrives(place: Path):
-    with subprocess.Popen(
-        command_line("predict", "model", "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
-    ) as job:
+    with started("predict", "model", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
         assert job.stdin is not None
         for sent, expected in ((b"abc\n", b"ABC\n"), (b"fade\nb", b"FADE\n"), (b"ad\nzab\n", b"BAD\nZAB\n")):
             job.stdin.write(sent)
@@ -213,12 +211,8 @@ def test_each_line_is_answered_as_it_arrives(place: Path):
 
 def test_head_ends_a_pipe_quietly(place: Path):
     write(place / "many.txt", *["abc", "fade"] * 2000)
-    with subprocess.Popen(
-        command_line("predict", "model", "many.txt", "--beam", "1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as job:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started("predict", "model", "many.txt", "--beam", "1", **pipes) as job:
         assert job.stdout is not None
         assert job.stderr is not None
         assert job.stdout.readline() == b"ABC\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Run, command_line, environment
+from commands import Run, environment, started
 from ssnt.cli.arriving import arriving_text
 
 
@@ -106,12 +106,7 @@ def read_until(handle: int, expected: bytes, seconds: float = 60.0) -> bytes:
 
 
 def test_committed_text_comes_before_the_line_has_ended(place: Path):
-    with subprocess.Popen(
-        command_line("stream", "model", "--max-delay", "0"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment(),
-    ) as job:
+    with started("stream", "model", "--max-delay", "0", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
         assert job.stdin is not None
         assert job.stdout is not None
         job.stdin.write(b"abcd")
@@ -139,9 +134,7 @@ def test_on_a_terminal_keys_are_answered_one_by_one(place: Path, terminal: tuple
 
     mine, its = terminal
     before = termios.tcgetattr(its)
-    with subprocess.Popen(
-        command_line("stream", "model"), stdin=its, stdout=its, stderr=its, env=environment(TERM="xterm")
-    ) as job:
+    with started("stream", "model", stdin=its, stdout=its, stderr=its, env=environment(TERM="xterm")) as job:
         shown = read_until(mine, b"Ctrl-D ends all.")
         for key in b"abc":
             os.write(mine, bytes([key]))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from commands import Run, command_line, environment, process, write
+from commands import Run, process, started, write
 from ssnt.config import Config, load_config
 
 TINY = ("model.hidden_size=8", "model.embed_size=4", "hardware.accelerator=cpu")
@@ -119,17 +119,17 @@ def test_a_training_from_start_to_end(run: Run, place: Path):
 
 @pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(place: Path):
-    command = command_line(
+    command = (
         *("train", "--train", "train.tsv", "--dev", "dev.tsv", "--out", "new", *TINY),
         *("training.max_epochs=1000000", "validation.patience=1000000"),
     )
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment()) as job:
+    with started(*command, stderr=subprocess.PIPE) as job:
         assert job.stderr is not None
         assert job.stderr.readline().startswith(b"epoch ")
         time.sleep(0.5)
         os.kill(job.pid, signal.SIGINT)
-        rest = job.stderr.read().decode()
-        assert job.wait(60) == 130
+        rest = job.communicate(timeout=60)[1].decode()
+        assert job.returncode == 130
     assert "Traceback" not in rest
     last = rest.splitlines()[-1]
     assert last.startswith("ssnt: stopped after epoch")

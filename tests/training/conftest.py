@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
 from trainings import MakeConfig, tiny_config
 
 

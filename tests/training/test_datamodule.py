@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from trainings import MakeConfig
 
 from ssnt.config import Config
 from ssnt.data.prepared import Prepared, prepare
 from ssnt.training import datamodule
 from ssnt.training.datamodule import Share, TrainingData
 from ssnt.training.progress import Progress
+from trainings import MakeConfig
 
 
 @pytest.fixture

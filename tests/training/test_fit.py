@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainings import MakeConfig, answer, write_pairs
 
 from ssnt.checkpoint import load_model
 from ssnt.config import Config, read_settings
@@ -19,6 +18,7 @@ from ssnt.training.display import Display, Moment
 from ssnt.training.interrupts import Stop
 from ssnt.training.progress import Progress
 from ssnt.training.run_directory import RunDirectory
+from trainings import MakeConfig, answer, write_pairs
 
 
 def rows(config: Config) -> list[dict[str, str]]:
@@ -215,9 +215,14 @@ def test_a_model_that_is_from_before_is_written_again(make_config: MakeConfig, m
     train(make_config(), display=False)
     longer = make_config(training={"max_epochs": 3})
     before = weights(longer)
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
-        patch.setattr(fit, "save_model", lambda *_, **__: (_ for _ in ()).throw(OSError("full")))
-        train(longer, resume=True, display=False)
+
+    def fail(*_, **__) -> None:
+        raise OSError("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "save_model", fail)
+        with pytest.raises(OSError, match="full"):
+            train(longer, resume=True, display=False)
     assert weights(longer) == before
     train(longer, resume=True, display=False)
     assert load_model(str(longer.out)).metrics["training"]["steps"] == 24
@@ -353,7 +358,7 @@ def test_a_checkpoint_is_written_when_its_time_has_come(make_config: MakeConfig,
     config = make_config(training={"max_epochs": 1, "checkpoint_minutes": 1e-9})
     steps = []
     monkeypatch.setattr(
-        "ssnt.training.checkpoints.torch.save", lambda state, path: steps.append(state["progress"]["step"])
+        "ssnt.training.checkpoints.torch.save", lambda state, _: steps.append(state["progress"]["step"])
     )
     monkeypatch.setattr(fit, "read_checkpoint", None)
     train(config, display=False)

@@ -4,11 +4,12 @@ import math
 from pathlib import Path
 
 import pytest
-from conftest import require
 
 from ssnt.errors import ConfigError
 from ssnt.training.logs import TensorBoardLog, require_tensorboard, write_csv
 from ssnt.training.progress import Row
+
+from conftest import require
 
 ROWS = [
     Row(1, 5, 0.01, 12.5, 4.25, 3.5, "accuracy", 0.25, True, 100.0, 1.5),
@@ -26,7 +27,7 @@ def test_the_table_has_a_line_for_each_epoch(tmp_path: Path):
 
 
 def test_without_tensorboard_it_says_how_to_have_it(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"training.tensorboard.*pip install 'ssnt\[tb\]'"):
         require_tensorboard()
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 from torch import nn
-from trainings import MakeConfig
 
 from ssnt.checkpoint.load import model_config
 from ssnt.config import Config
@@ -20,6 +19,7 @@ from ssnt.training.processes import World
 from ssnt.training.progress import Progress
 from ssnt.training.quiet import quiet_lightning
 from ssnt.training.schedule import learning_rate
+from trainings import MakeConfig
 
 
 def load(config: Config) -> tuple[Prepared, SSNT]:
@@ -96,10 +96,8 @@ def test_the_mean_of_the_processes_gradients_is_the_gradient_of_the_whole_batch(
     for rank in range(3):
         data = TrainingData(prepared, config, Progress(), rank, 3)
         module = TrainingModule(model, config, Progress(), 1, rank)
-        for sum_, one in zip(
-            total, torch.autograd.grad(module.training_step(data.share(indices)), list(model.parameters())), strict=True
-        ):
-            sum_ += one / 3
+        found = torch.autograd.grad(module.training_step(data.share(indices)), list(model.parameters()))
+        total = [so_far + one / 3 for so_far, one in zip(total, found, strict=True)]
     for one, other in zip(total, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 

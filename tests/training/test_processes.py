@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from trainings import RUN, MakeConfig, start
 
 from ssnt.config import Config, dump_config
 from ssnt.errors import ConfigError
 from ssnt.training import train
 from ssnt.training.processes import World, is_first_process, joined_world
 from ssnt.training.run_directory import RunDirectory
+from trainings import RUN, MakeConfig, start
 
 PATIENCE = 180
 

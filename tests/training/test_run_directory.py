@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
-from trainings import MakeConfig
 
 from ssnt.errors import ConfigError, DataError
 from ssnt.training import MAY_CHANGE, run_config
 from ssnt.training.run_directory import RunDirectory, _flat
+from trainings import MakeConfig
 
 HASHES = {"train": "a" * 64, "dev": "b" * 64}
 
@@ -152,8 +152,7 @@ def test_changed_data_is_refused(started: RunDirectory, make_config: MakeConfig,
 
 
 def test_only_one_process_trains_in_a_directory(directory: RunDirectory):
-    with directory.locked():
-        with pytest.raises(ConfigError, match=r"out: another process is training here"), directory.locked():
-            pass
+    with directory.locked(), pytest.raises(ConfigError, match=r"out: another process is training"), directory.locked():
+        pass
     with directory.locked():
         pass

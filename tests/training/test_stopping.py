@@ -1,24 +1,24 @@
 """Trainings in processes of their own, which are stopped in every way there is."""
 
+import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 import yaml
 from safetensors.torch import load_file
-from trainings import MakeConfig, start
 
 from ssnt.checkpoint import load_model
-from ssnt.config import Config
+from ssnt.config import Config, dump_config
 from ssnt.errors import ModelError
 from ssnt.files import sha256_of
 from ssnt.training import train
 from ssnt.training.checkpoints import read_checkpoint
 from ssnt.training.progress import Progress
 from ssnt.training.run_directory import RunDirectory
+from trainings import MakeConfig, Nursery, start
 
 PATIENCE = 120  # seconds; other tests may be using the machine
 
@@ -28,11 +28,10 @@ def progress_of(config: Config) -> Progress | None:
     return Progress.from_state(read_checkpoint(last)["progress"]) if last.exists() else None
 
 
-def wait_for(config: Config, process: subprocess.Popen[str], step: int) -> None:
+def wait_for(config: Config, step: int) -> None:
     """Waits until a checkpoint of this step or a later one is written."""
     deadline = time.monotonic() + PATIENCE
     while (found := progress_of(config)) is None or found.step < step:
-        assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline, "training does not get anywhere"
         time.sleep(0.02)
 
@@ -61,7 +60,7 @@ def check_all_files(config: Config) -> None:
 def test_a_signal_saves_and_says_how_to_go_on(make_config: MakeConfig, tmp_path: Path, number: signal.Signals):
     config = make_config(training={"max_epochs": 1000, "checkpoint_minutes": 1e-6}, validation={"patience": None})
     process = start(config, tmp_path, "--display")
-    wait_for(config, process, 3)
+    wait_for(config, 3)
     process.send_signal(number)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
@@ -87,18 +86,49 @@ def test_killed_ten_times_the_weights_are_the_same_and_no_file_is_damaged(make_c
     whole, killed = make_config(**settings, out=str(tmp_path / "whole")), make_config(**settings)
     train(whole, display=False)
     moments = random.Random(4)
-    for kill in range(10):
-        before = progress_of(killed)
-        process = start(killed, tmp_path, *(["--resume"] if RunDirectory(str(killed.out)).has_run else []))
-        wait_for(killed, process, 1 if before is None else before.step + 1)
-        time.sleep(0.3 * moments.random())
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL, f"it had ended before kill {kill}"
-        check_all_files(killed)
-    process = start(killed, tmp_path, "--resume")
-    assert process.communicate(timeout=PATIENCE)[1] == ""
-    assert process.returncode == 0
+    settings_file = tmp_path / "killed.yaml"
+    settings_file.write_text(dump_config(killed), encoding="utf-8")
+    nurseries = [Nursery(hash_seed) for hash_seed in (1, 2)]
+    try:
+        for kill in range(10):
+            nursery, before = nurseries[kill % 2], progress_of(killed)
+            child = nursery.start(settings_file, resume=RunDirectory(str(killed.out)).has_run)
+            wait_for(killed, 1 if before is None else before.step + 1)
+            time.sleep(0.3 * moments.random())
+            os.kill(child, signal.SIGKILL)
+            assert nursery.wait() == -signal.SIGKILL, f"it had ended before kill {kill}"
+            check_all_files(killed)
+        nurseries[0].start(settings_file, resume=True)
+        assert nurseries[0].wait() == 0
+    finally:
+        for nursery in nurseries:
+            nursery.close()
     check_all_files(killed)
     for name in ("model.safetensors", "metrics.json", "vocab.json", "config.yaml"):
         assert sha256_of(Path(str(whole.out)) / name) == sha256_of(Path(str(killed.out)) / name), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_dying_at_every_change_of_a_file_does_no_harm(make_config: MakeConfig, tmp_path: Path, when: str):
+    settings = {"training": {"max_epochs": 4, "average": 2, "checkpoint_minutes": 1e-3}}
+    whole, dying = make_config(**settings, out=str(tmp_path / "whole")), make_config(**settings)
+    train(whole, display=False)
+    settings_file = tmp_path / "dying.yaml"
+    settings_file.write_text(dump_config(dying), encoding="utf-8")
+    nursery = Nursery(hash_seed=3)
+    try:
+        for die_at in range(1, 100):
+            nursery.start(settings_file, resume=RunDirectory(str(dying.out)).has_run, die_at=die_at, when=when)
+            code = nursery.wait()
+            check_all_files(dying)
+            if code == 0:
+                break
+            assert code == 9
+        else:
+            pytest.fail("it never gets to the end")
+    finally:
+        nursery.close()
+    assert die_at > 5
+    for name in ("model.safetensors", "metrics.json", "vocab.json", "config.yaml"):
+        assert sha256_of(Path(str(whole.out)) / name) == sha256_of(Path(str(dying.out)) / name), name

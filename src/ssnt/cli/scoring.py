@@ -43,11 +43,9 @@ def read_items(path: str, references: str, data: DataConfig, form: PredictionFor
     if len(outputs) == len(examples):
         outputs = _first_of_each(outputs, pooled, path)
     elif len(outputs) != len(pooled):
-        different = "" if len(pooled) == len(examples) else f" ({len(pooled)} different inputs)"
-        raise DataError(
-            f"{path}: expected a prediction for each of the {counted(len(examples), 'line')}{different} of {references}, "
-            f"got {len(outputs)}"
-        )
+        lines = counted(len(examples), "line")
+        lines += "" if len(pooled) == len(examples) else f" ({counted(len(pooled), 'different input')})"
+        raise DataError(f"{path}: expected a prediction for each of the {lines} of {references}, got {len(outputs)}")
     split = make_unit(scored_unit(data)).split
     return [
         Item.from_text(output, one.references, split=split, group=";".join(sorted(one.tags)))

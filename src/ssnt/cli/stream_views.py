@@ -6,6 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -82,9 +83,8 @@ class LiveView(View):
 
         self._console = Console(highlight=False, soft_wrap=True, force_terminal=True)
         self._source = self._committed = ""
-        self.takes_keys = sys.stdin.isatty() and sys.stdout.isatty()
-        if self.takes_keys:
-            print("Type; Enter ends an input, Ctrl-D ends all.", file=sys.stderr, flush=True)
+        has_keys = find_spec("termios") is not None  # not on every system
+        self.takes_keys = has_keys and sys.stdin.isatty() and sys.stdout.isatty()
 
     def show(self, character: str, update: TextUpdate) -> None:
         """Rewrites the line."""
@@ -124,8 +124,9 @@ def open_view(form: str) -> Iterator[View]:
     import tty
 
     settings = termios.tcgetattr(sys.stdin.fileno())
-    tty.setcbreak(sys.stdin.fileno())
+    tty.setcbreak(sys.stdin.fileno(), termios.TCSADRAIN)  # what was typed already stays
     try:
+        print("Type; Enter ends an input, Ctrl-D ends all.", file=sys.stderr, flush=True)
         yield view
     finally:
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, settings)

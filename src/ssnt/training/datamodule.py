@@ -46,8 +46,8 @@ class Share:
 class TrainingData(LightningDataModule):
     """Gives the batches of a training from where it has come to.
 
-    To Lightning the whole training is one epoch: where an epoch of ours ends depends on the number of its batches, which
-    differs between epochs if batches are filled by cells, and a training that goes on begins in the middle of one.
+    To Lightning the whole training is one epoch: how many batches an epoch of ours has may differ from epoch to epoch,
+    and a training that goes on begins in the middle of one.
 
     Args:
         prepared: The training data.

@@ -52,8 +52,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, disp
 
     Args:
         config: The settings; ``data.train`` and ``out`` must be set.
-        resume: Whether to go on with the training that is in ``config.out``, whose settings must be the same, apart from
-            those in :data:`~ssnt.training.MAY_CHANGE`. :func:`~ssnt.training.run_config` gives them.
+        resume: Whether to go on with the training that is in ``config.out``. Its settings must be the same, apart from
+            those in :data:`~ssnt.training.MAY_CHANGE`; :func:`~ssnt.training.run_config` gives them.
         overwrite: Whether a model or training that is there may be replaced.
         display: Whether to show the progress on the terminal; None: if there is one, otherwise a line for each epoch.
 
@@ -61,7 +61,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, disp
         The trained model.
 
     Raises:
-        ConfigError: A setting is missing or cannot be used here; the directory exists, or there is nothing to go on with.
+        ConfigError: A setting is missing or cannot be used here, the directory exists, or there is nothing to go on
+            with.
         DataError: The data cannot be used, or has changed since the training was started.
         ModelError: Training has diverged.
         StorageError: A file cannot be written; the last checkpoint is kept.
@@ -122,7 +123,9 @@ def check_settings(config: Config) -> str:
         raise ConfigError("setting 'out': expected the model directory to write (--out), got none")
     hardware = config.hardware
     if hardware.accelerator == "gpu" and not torch.cuda.is_available():
-        raise ConfigError("setting 'hardware.accelerator': there is no GPU here that torch can use; set it to cpu or auto")
+        raise ConfigError(
+            "setting 'hardware.accelerator': there is no GPU here that torch can use; set it to cpu or auto"
+        )
     if hardware.precision == "float16" and not _uses_gpu(config):
         raise ConfigError("setting 'hardware.precision': float16 needs a GPU; on a CPU use bfloat16 or float32")
     if _uses_gpu(config) and hardware.devices > torch.cuda.device_count():
@@ -136,7 +139,7 @@ def check_settings(config: Config) -> str:
 
 
 def finished_because(config: Config) -> str | None:
-    """Why the training in ``config.out`` has ended, if it has and its model is there; None if something is left to do."""
+    """Why the training in ``config.out`` has ended, if it has and its model is there; None if there is more to do."""
     directory = RunDirectory(str(config.out))
     if not directory.has_model or not directory.last.exists():
         return None
@@ -226,6 +229,7 @@ class _Run:
         directory.check(resume=self._resume, overwrite=self._overwrite)  # somebody may have come before
         if self._resume:
             directory.check_same(self._config, data.hashes())
+            directory.complete_model()
         elif self._overwrite:
             directory.clear()
         directory.write_record(self._config, data.hashes())

@@ -12,11 +12,11 @@ from typing import Any
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class TrainingInterrupted(KeyboardInterrupt):  # noqa: N818 - like KeyboardInterrupt, it is no error
+class TrainingInterrupted(KeyboardInterrupt):
     """Training was stopped from outside; the message says how far it came and how to go on."""
 
 
-class StopNow(BaseException):  # noqa: N818 - nothing but training itself may catch it
+class StopNow(BaseException):
     """What is going on is given up; Lightning, which handles KeyboardInterrupt in its own way, does not know it."""
 
 

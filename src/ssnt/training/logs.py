@@ -44,7 +44,8 @@ def require_tensorboard() -> None:
     """
     if importlib.util.find_spec("tensorboard") is None:
         raise ConfigError(
-            "setting 'training.tensorboard': TensorBoard is not installed; run pip install 'ssnt[tb]', or set it to false"
+            "setting 'training.tensorboard': TensorBoard is not installed; run pip install 'ssnt[tb]', or set it to "
+            "false"
         )
 
 

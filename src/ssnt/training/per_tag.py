@@ -1,8 +1,8 @@
 """One model for each tag set, the paper's setting for inflection: many small trainings side by side.
 
-The data is read once and divided by tag set. Each model is trained in one thread of one process, ``training.workers`` of
-them at a time, and has a directory of its own in ``out/models``, so that a training that was stopped goes on model by
-model. A tag set without development examples has its epoch chosen by training perplexity.
+The data is read once and divided by tag set. Each model is trained by one process in one thread, ``training.workers``
+of them at a time, and has a directory of its own in ``out/models``, so that a training that was stopped goes on model
+by model. A tag set without development examples has its epoch chosen by training perplexity.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import queue
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +92,7 @@ def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Dis
         try:
             with stop.giving_up_allowed():
                 tasks, dev = _open(config, directory, resume=resume, overwrite=overwrite, display=display)
-                outcome.done += [task for task in tasks if finished_because(task.config) is not None]
+                outcome.done += [task for task in tasks if _is_finished(task)]
             left = [task for task in tasks if task not in outcome.done]
             if left:
                 _train_all(left, outcome, config, display, stop)
@@ -119,6 +120,7 @@ def _open(
     }
     if resume:
         directory.check_same(config, hashes)
+        directory.complete_model()
     elif overwrite:
         directory.clear()
     directory.write_record(config, hashes)
@@ -131,6 +133,11 @@ def _open(
         place = f"models/{number:03d}"
         tasks.append(Task(tags, place, _own_config(config, directory, place, paths)))
     return tasks, dev_examples
+
+
+def _is_finished(task: Task) -> bool:
+    RunDirectory(str(task.config.out)).complete_model()
+    return finished_because(task.config) is not None
 
 
 def _by_tags(examples: Iterable[Example]) -> dict[TagSet, list[Example]]:
@@ -166,7 +173,7 @@ def _own_config(config: Config, directory: RunDirectory, place: str, paths: Mapp
         "tag_separator": None,
         "source_unit": form.source_unit,
         "target_unit": form.target_unit,
-        "cache": str(directory.training / "cache"),
+        "cache": str(_cache(directory)),
     }
     return config.model_copy(
         update={
@@ -178,7 +185,14 @@ def _own_config(config: Config, directory: RunDirectory, place: str, paths: Mapp
     )
 
 
-def _notes(config: Config, train: Mapping[TagSet, Sequence[Example]], dev: Mapping[TagSet, Sequence[Example]]) -> list[str]:
+def _cache(directory: RunDirectory) -> Path:
+    """Where the prepared data of all models is kept meanwhile: not in the user's cache, which it would fill."""
+    return directory.training / "cache"
+
+
+def _notes(
+    config: Config, train: Mapping[TagSet, Sequence[Example]], dev: Mapping[TagSet, Sequence[Example]]
+) -> list[str]:
     """What the user should know before training starts."""
     notes = [f"{len(train)} tag sets in {config.data.train}: one model for each"]
     unseen = Counter({tags: len(found) for tags, found in dev.items() if tags not in train})
@@ -192,8 +206,8 @@ def _notes(config: Config, train: Mapping[TagSet, Sequence[Example]], dev: Mappi
     if without := [tags for tags in train if tags not in dev]:
         shown = ", ".join(map(shown_tags, without[:_SHOWN])) + (", ..." if len(without) > _SHOWN else "")
         notes.append(
-            f"{len(without)} tag sets have no development examples, so that the epoch is chosen by training "
-            f"perplexity: {shown}"
+            f"tag sets without development examples, whose epochs are chosen by training perplexity: {len(without)} "
+            f"({shown})"
         )
     return notes
 
@@ -204,7 +218,7 @@ def shown_tags(tags: TagSet) -> str:
 
 
 def _train_all(tasks: Sequence[Task], outcome: Outcome, config: Config, display: Display, stop: Stop) -> None:
-    """Trains models side by side, each worker one after another, until there are none left or somebody wants to stop."""
+    """Trains models side by side, until there are none left or somebody wants to stop."""
     left: queue.SimpleQueue[Task] = queue.SimpleQueue()
     for task in sorted(tasks, key=_size, reverse=True):  # the largest first, so that none is left over at the end
         left.put(task)
@@ -214,16 +228,19 @@ def _train_all(tasks: Sequence[Task], outcome: Outcome, config: Config, display:
 
     def tell(task: Task, report: Report) -> None:
         with guard:
-            if report.get("state") == "done":
+            state = report.get("state")
+            if state == "done":
                 outcome.done.append(task)
-                display.show_part(f"{len(outcome.done)}/{total} models", f"{task.name} done", is_done=True)
-            elif report.get("state") == "failed":
+                text = f"{task.name} {report['score']}"
+            elif state == "failed":
                 outcome.failed[task] = str(report["message"])
-                display.show_part(f"{len(outcome.done)}/{total} models", f"{task.name} failed", is_done=True)
+                text = f"{task.name} failed: {report['message']}"
             elif "epoch" in report:
                 value = "" if report["value"] is None else f"  {report['metric']} {report['value']:.4f}"
                 text = f"{task.name} epoch {report['epoch']}{value}"
-                display.show_part(f"{len(outcome.done)}/{total} models", text, is_done=False)
+            else:
+                return
+            display.show_part(f"{len(outcome.done)}/{total} models", text, is_done=state is not None)
 
     def work(worker: Worker) -> None:
         while not stop.is_requested:
@@ -289,13 +306,14 @@ def _finish(
         training={"models": len(done), "failed": {task.name: why for task, why in outcome.failed.items()}},
     )
     save_per_tag(directory.out, {task.tags: task.place for task in done}, config, transducer.metrics, overwrite=True)
+    shutil.rmtree(_cache(directory), ignore_errors=True)
     display.close()
     for score in scores:
         display.note(f"dev {score}")
     if outcome.failed:
         raise ModelError(
-            f"{len(outcome.failed)} of {len(outcome.failed) + len(done)} models could not be trained; the others are in "
-            f"{directory.out}; these are tried again with: ssnt train --resume --out {directory.out}\n{_failures(outcome)}"
+            f"{len(outcome.failed)} of {len(outcome.failed) + len(done)} models could not be trained; the others are "
+            f"in {directory.out}; to try these again: ssnt train --resume --out {directory.out}\n{_failures(outcome)}"
         )
     display.note(f"{len(done)} models are in {directory.out}")
     return transducer

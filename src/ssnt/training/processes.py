@@ -1,17 +1,18 @@
 """Several processes that train together, on one machine or on several.
 
-On one machine they are started here: this process is the first, and the others are ``python -m ssnt.training.processes``,
-so that neither the caller's script is run again nor anything is pickled. On several machines torchrun starts all of
-them, with this program on each; what it says in the environment is taken over.
+On one machine they are started here: this process is the first, and the others run ``ssnt.training.processes``, so that
+neither the caller's script is run again nor anything is pickled. On several machines torchrun starts all of them, with
+this program on each; what it says in the environment is taken over.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import socket
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ T = TypeVar("T")
 PATIENCE = timedelta(days=7)
 """How long processes wait for one another: a validation may take long, and one that dies is noticed at once."""
 
+_START = timedelta(minutes=10)
+_POLL = 0.05  # seconds
+_ARRIVED = "arrived"
+_CONNECTION = re.compile("gloo|nccl|connection", re.IGNORECASE)  # what torch's errors about other processes mention
 _VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -107,7 +112,7 @@ class World:
 
 
 class OtherProcessStoppedError(ModelError):
-    """The first process of a run has stopped, and says why by itself."""
+    """Another process of a run has stopped, and says why by itself."""
 
 
 class Ranks(ClusterEnvironment):
@@ -173,18 +178,22 @@ def joined_world(config: Config, *, resume: bool, overwrite: bool) -> Iterator[W
         return
     given = _given_world(config, size)
     others: list[subprocess.Popen[bytes]] = []
-    world = given or World(size=size, port=_free_port())
     try:
-        if given is None:
+        if given is not None:
+            world = given
+            # torchrun has a store of its own, which torch finds through the environment
+            _join(world, config, None if "TORCHELASTIC_RUN_ID" in os.environ else _store(world))
+        else:
+            store = _store(World(size=size))
+            world = World(size=size, port=store.port)
             others = [_start(config, world, rank, resume, overwrite) for rank in range(1, size)]
-        _join(world, config)
+            _wait_for(others, store)
+            _join(world, config, store)
         yield world
     except RuntimeError as error:
-        if isinstance(error, SsntError) or not _someone_left(others, error):
+        if isinstance(error, SsntError) or not _CONNECTION.search(str(error)):
             raise
-        raise ModelError(
-            "another process of this training has stopped (what it said is above); the last checkpoint is kept"
-        ) from error
+        raise _other_process_stopped(given) from error
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -217,22 +226,41 @@ def _given_world(config: Config, size: int) -> World | None:
     return World(rank, size, local_rank, rank // config.hardware.devices, os.environ["MASTER_ADDR"], port)
 
 
-def _join(world: World, config: Config) -> None:
+def _store(world: World) -> Any:
+    """Where the processes of a run find one another; made by the first, at a port that is free, found by the others."""
+    make: Any = dist.TCPStore  # type: ignore[attr-defined]
+    store = make(world.address, world.port, is_master=world.is_first, wait_for_workers=False, timeout=_START)
+    store.add(_ARRIVED, 1)
+    return store
+
+
+def _wait_for(others: list[subprocess.Popen[bytes]], store: Any) -> None:
+    """Waits until all others have arrived; one that ends instead must not be waited for.
+
+    Raises:
+        ModelError: One has ended.
+    """
+    while store.add(_ARRIVED, 0) <= len(others):
+        if any(one.poll() is not None for one in others):
+            raise _other_process_stopped(None)
+        time.sleep(_POLL)
+
+
+def _join(world: World, config: Config, store: Any) -> None:
     backend = "cpu:gloo,cuda:nccl" if _uses_gpu(config) else "gloo"
-    address = f"tcp://{world.address}:{world.port}"
-    if "TORCHELASTIC_RUN_ID" in os.environ and world.port == int(os.environ.get("MASTER_PORT", "-1")):
-        address = "env://"  # torchrun has a store of its own at that port
-    dist.init_process_group(backend, init_method=address, rank=world.rank, world_size=world.size, timeout=PATIENCE)
+    dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size, timeout=PATIENCE)
+
+
+def _other_process_stopped(given: World | None) -> ModelError:
+    if given is None:
+        return ModelError(
+            "another process of this training has stopped (what it said is above); the last checkpoint is kept"
+        )
+    return OtherProcessStoppedError("another process of this training has stopped, and says why")
 
 
 def _uses_gpu(config: Config) -> bool:
     return config.hardware.accelerator != "cpu" and torch.cuda.is_available()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _start(config: Config, world: World, rank: int, resume: bool, overwrite: bool) -> subprocess.Popen[bytes]:
@@ -272,11 +300,6 @@ def _has_descriptor(stream: Any) -> bool:
     except (AttributeError, OSError, ValueError):
         return False
     return True
-
-
-def _someone_left(others: list[subprocess.Popen[bytes]], error: RuntimeError) -> bool:
-    """Whether an error is only that a connection to another process has ended."""
-    return any(one.poll() is not None for one in others) or "Connection closed" in str(error)
 
 
 def _end(others: list[subprocess.Popen[bytes]]) -> None:

@@ -102,7 +102,8 @@ class RunDirectory:
         if not self.has_run and not self.has_model and not found & set(_MODEL_FILES):
             shown = ", ".join(sorted(found)[:3])
             raise ConfigError(
-                f"{self.out}: exists, and holds other files ({shown}) and no model; choose another directory (--out, out)"
+                f"{self.out}: exists, and holds other files ({shown}) and no model; choose another directory "
+                "(--out, out)"
             )
         if not overwrite:
             what = "a trained model" if self.has_model else "an unfinished training"
@@ -147,6 +148,13 @@ class RunDirectory:
         for one in (*self.training.glob(".*.partial"), *self.training.glob("epoch-*.safetensors")):
             if one.name not in keep:
                 one.unlink(missing_ok=True)
+
+    def complete_model(self) -> None:
+        """Moves the files of a model to their places, if whoever wrote it was killed while moving them."""
+        from ssnt.checkpoint.publish import finish_move
+
+        if (self.out / ".pending").is_dir():
+            finish_move(self.out)
 
     def write_record(self, config: Config, hashes: Mapping[str, str]) -> None:
         """Writes down with which settings and data the run goes."""

@@ -46,6 +46,7 @@ class Worker:
             The last report: ``state`` is ``done``, ``stopped`` or ``failed``, and then ``message`` says why.
         """
         if self._process.poll() is not None:
+            self.close()
             self._process = self._start()
         process = self._process
         if process.stdin is None or process.stdout is None:
@@ -123,14 +124,15 @@ def _train(config: Config, stop: Stop, tell: Callable[[Report], None]) -> Report
 
     try:
         resume = RunDirectory(str(config.out)).has_run
-        train_one(config, resume=resume, overwrite=False, display=_ReportingDisplay(tell), stop=stop, wait=WAIT)
+        made = train_one(config, resume=resume, overwrite=False, display=_ReportingDisplay(tell), stop=stop, wait=WAIT)
     except (TrainingInterrupted, StopNow):
         return {"state": "stopped"}
     except SsntError as error:
         return {"state": "failed", "message": str(error)}
     except Exception as error:  # of one model, which is no reason to give the others up
         return {"state": "failed", "message": f"{type(error).__name__}: {error}"}
-    return {"state": "done"}
+    scores = made.metrics["scores"].get("dev", [])
+    return {"state": "done", "score": f"dev {scores[0]['name']} {scores[0]['value']:.4f}" if scores else "done"}
 
 
 def main() -> None:
