@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import random
 import subprocess
@@ -10,7 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ssnt.config import Config, dump_config, merged
+from ssnt.files import sha256_of
+from ssnt.training import TrainingInterrupted
+from ssnt.training.checkpoints import read_checkpoint
+from ssnt.training.display import Display, Moment
+from ssnt.training.fit import train_one
+from ssnt.training.interrupts import Stop
+from ssnt.training.progress import Progress
+from ssnt.training.run_directory import RunDirectory
 
 MakeConfig = Callable[..., Config]
 
@@ -137,6 +148,46 @@ class Nursery:
 
     def close(self) -> None:
         self._process.communicate()
+
+
+def rows(config: Config) -> list[dict[str, str]]:
+    with RunDirectory(str(config.out)).log.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def weights(config: Config) -> str:
+    return sha256_of(Path(str(config.out)) / "model.safetensors")
+
+
+def progress_of(config: Config) -> Progress:
+    return Progress.from_state(read_checkpoint(RunDirectory(str(config.out)).last)["progress"])
+
+
+class StopAt(Display):
+    """Wants to stop after some step, or during the validation of some epoch."""
+
+    interval = 0.0
+
+    def __init__(self, step: int = -1, validation: int = -1) -> None:
+        self.stop = Stop()
+        self._step, self._validation = step, validation
+        self._steps = 0
+        self.notes: list[str] = []
+
+    def show(self, moment: Moment) -> None:
+        self._steps += not moment.is_validating
+        if self._steps == self._step or (moment.is_validating and moment.epoch == self._validation):
+            self.stop.request()
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def interrupt(config: Config, *, resume: bool = False, **where: int) -> StopAt:
+    display = StopAt(**where)
+    with pytest.raises(TrainingInterrupted):
+        train_one(config, resume=resume, overwrite=False, display=display, stop=display.stop)
+    return display
 
 
 def start(

@@ -1,6 +1,5 @@
 """Several processes that train one model."""
 
-import csv
 import os
 import signal
 import subprocess
@@ -17,14 +16,9 @@ from ssnt.errors import ConfigError
 from ssnt.training import train
 from ssnt.training.processes import World, is_first_process, joined_world
 from ssnt.training.run_directory import RunDirectory
-from trainings import RUN, MakeConfig, start
+from trainings import RUN, MakeConfig, rows, start
 
 PATIENCE = 180
-
-
-def rows(config: Config) -> list[dict[str, str]]:
-    with RunDirectory(str(config.out)).log.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def assert_same_training(one: Config, other: Config) -> None:
@@ -63,9 +57,10 @@ def test_as_many_processes_as_the_settings_say(make_config: MakeConfig, monkeypa
         joined_world(config, resume=False, overwrite=False),
     ):
         pass
-    assert is_first_process()
+    assert is_first_process(config)
     monkeypatch.setenv("RANK", "1")
-    assert not is_first_process()
+    assert not is_first_process(config)
+    assert is_first_process(make_config())
 
 
 @pytest.mark.slow

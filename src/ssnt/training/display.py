@@ -105,7 +105,7 @@ class RichDisplay(Display):
 
     def note(self, text: str) -> None:
         """Writes above the line that moves."""
-        self._console.print(text, markup=False)
+        self._print(text)
 
     def show(self, moment: Moment) -> None:
         """Moves the line."""
@@ -124,14 +124,19 @@ class RichDisplay(Display):
         """Writes the line of an epoch above the line that moves."""
         if row.value is not None:
             self._dev = f"{row.metric} {row.value:.4f}"
-        self._console.print(row_text(row, max_epochs), markup=False, style="bold" if row.is_best else None)
+        self._print(row_text(row, max_epochs), "bold" if row.is_best else "")
 
     def show_part(self, overall: str, text: str, *, is_done: bool) -> None:
         """Moves the line; a training that has ended is written above it."""
         if is_done:
-            self._console.print(text, markup=False)
+            self._print(text)
         done, _, total = overall.partition(" ")[0].partition("/")
         self._bar.update(self._started(), total=int(total), completed=int(done), epoch=overall, text=text)
+
+    def _print(self, text: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text, style), soft_wrap=True)
 
     def _started(self) -> TaskID:
         if self._task is None:

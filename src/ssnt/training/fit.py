@@ -27,7 +27,7 @@ from ssnt.training.display import Display, choose_display
 from ssnt.training.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.training.logs import require_tensorboard
 from ssnt.training.module import TrainingModule
-from ssnt.training.processes import PATIENCE, Ranks, World, is_first_process, joined_world
+from ssnt.training.processes import PATIENCE, Ranks, World, is_first_process, joined_world, uses_gpu
 from ssnt.training.progress import Progress
 from ssnt.training.quiet import quiet_lightning
 from ssnt.training.run_directory import RunDirectory
@@ -68,7 +68,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, disp
         StorageError: A file cannot be written; the last checkpoint is kept.
         TrainingInterrupted: Training was stopped by a signal; it is a KeyboardInterrupt.
     """
-    shown = choose_display(display) if is_first_process() else Display()
+    shown = choose_display(display) if is_first_process(config) else Display()
     try:
         if config.training.per_tag:
             from ssnt.training.per_tag import train_per_tag
@@ -94,7 +94,7 @@ def train_one(
     """
     out = check_settings(config)
     directory = RunDirectory(out)
-    if is_first_process():
+    if is_first_process(config):
         directory.check(resume=resume, overwrite=overwrite)
     with (
         stop.on_signals(),
@@ -108,7 +108,7 @@ def train_one(
         try:
             return _Run(around, resume=resume, overwrite=overwrite).transducer()
         except StopNow:
-            raise _interrupted(around, "stopped") from None
+            raise _interrupted(around, "stopped at once") from None
 
 
 def check_settings(config: Config) -> str:
@@ -126,9 +126,9 @@ def check_settings(config: Config) -> str:
         raise ConfigError(
             "setting 'hardware.accelerator': there is no GPU here that torch can use; set it to cpu or auto"
         )
-    if hardware.precision == "float16" and not _uses_gpu(config):
+    if hardware.precision == "float16" and not uses_gpu(config):
         raise ConfigError("setting 'hardware.precision': float16 needs a GPU; on a CPU use bfloat16 or float32")
-    if _uses_gpu(config) and hardware.devices > torch.cuda.device_count():
+    if uses_gpu(config) and hardware.devices > torch.cuda.device_count():
         raise ConfigError(
             f"setting 'hardware.devices': expected at most {torch.cuda.device_count()}, the GPUs of this machine, "
             f"got {hardware.devices}"
@@ -153,12 +153,10 @@ def finished_because(config: Config) -> str | None:
     return progress.end_reason(config) if is_of_this_step else None
 
 
-def _uses_gpu(config: Config) -> bool:
-    return config.hardware.accelerator != "cpu" and torch.cuda.is_available()
-
-
 def _interrupted(around: Surroundings, what: str) -> TrainingInterrupted:
-    message = f"{what}; go on with: ssnt train --resume --out {around.config.out}"
+    message = "stopped before training began"
+    if around.directory.has_run:
+        message = f"{what}; go on with: ssnt train --resume --out {around.config.out}"
     around.display.close()
     around.display.note(message)
     return TrainingInterrupted(message)
@@ -199,18 +197,18 @@ class _Run:
             # the first process fills the cache, from which the others read; one on another machine fills its own
             data = world.in_first(self._prepare) or self._prepare()
         world.in_first(lambda: self._open_directory(data))
-        checkpoint = read_checkpoint(directory.last) if self._resume and directory.last.exists() else None
-        progress = Progress() if checkpoint is None else Progress.from_state(checkpoint["progress"])
+        last = directory.last if self._resume and directory.last.exists() else None
+        progress = Progress() if last is None else Progress.from_state(read_checkpoint(last)["progress"])
         if (done := self._done_already()) is not None:
             return done
         validation = Validation(self._config, data.train.vocabulary, data.examples)
         batches = TrainingData(data.train, self._config, progress, world.rank, world.size)
         model = self._model(data.train)
         conductor = Conductor(self._around, progress, batches, validation)
-        self._fit(model, batches, conductor, progress, None if checkpoint is None else directory.last)
+        self._fit(model, batches, conductor, progress, last)
         if conductor.is_interrupted:
-            done_step = f"epoch {progress.epoch}, step {progress.step}"
-            raise _interrupted(self._around, f"stopped after {done_step}")
+            epoch = progress.epoch if progress.epoch_step else progress.epoch - 1
+            raise _interrupted(self._around, f"stopped after epoch {epoch}, step {progress.step}")
         transducer = world.in_first(lambda: self._finish(model, data, progress, validation))
         return transducer or Transducer.from_pretrained(directory.out)
 
@@ -267,6 +265,13 @@ class _Run:
         """Averages the best weights, measures the model that they make, and writes it."""
         directory, config = self._around.directory, self._config
         kept = sorted(progress.kept, key=lambda one: one.epoch)
+        if not kept:
+            raise ConfigError(
+                f"{directory.out}: {progress.end_reason(config)}, and there was no validation before that, so that "
+                "there are no weights to choose from; let the training go on for longer"
+            )
+        epochs = ", ".join(str(one.epoch) for one in kept)
+        self._around.display.note(f"training is over: {progress.end_reason(config)}; the weights are of epoch {epochs}")
         load_weights(model, average_weights([directory.training / one.file for one in kept]))
         model.eval()
         with self._around.stop.giving_up_allowed():
@@ -301,7 +306,7 @@ def make_trainer(config: Config, world: World, conductor: Conductor, root: Path)
     if world.size > 1:
         strategy = DDPStrategy(timeout=PATIENCE, broadcast_buffers=False, gradient_as_bucket_view=True)
     return Trainer(
-        accelerator="gpu" if _uses_gpu(config) else "cpu",
+        accelerator="gpu" if uses_gpu(config) else "cpu",
         devices=config.hardware.devices,
         num_nodes=config.hardware.nodes,
         strategy=strategy,
@@ -334,12 +339,12 @@ def _notes(config: Config, data: _Data) -> list[str]:
         "target symbols": data.dev.unseen_target,
         "tags": data.dev.unseen_tags,
     }
-    parts = [f"{len(found)} {what} ({_most_common(found)})" for what, found in unseen.items() if found]
+    parts = [f"{what} {_most_common(found)}" for what, found in unseen.items() if found]
     if parts:
         notes.append(f"{config.data.dev}: not in the training data, and so unknown to the model: {'; '.join(parts)}")
     return notes
 
 
 def _most_common(found: Counter[str]) -> str:
-    shown = ", ".join(f"{symbol!r} {count} times" for symbol, count in found.most_common(_SHOWN_UNSEEN))
-    return shown + (", ..." if len(found) > _SHOWN_UNSEEN else "")
+    shown = ", ".join(f"{symbol!r} ({count})" for symbol, count in found.most_common(_SHOWN_UNSEEN))
+    return shown + (f" and {len(found) - _SHOWN_UNSEEN} others" if len(found) > _SHOWN_UNSEEN else "")

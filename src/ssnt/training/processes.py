@@ -200,9 +200,9 @@ def joined_world(config: Config, *, resume: bool, overwrite: bool) -> Iterator[W
         _end(others)
 
 
-def is_first_process() -> bool:
+def is_first_process(config: Config) -> bool:
     """Whether this process, as far as the environment says, is the one that talks to the user."""
-    return os.environ.get("RANK", "0") == "0"
+    return config.hardware.devices * config.hardware.nodes == 1 or os.environ.get("RANK", "0") == "0"
 
 
 def _given_world(config: Config, size: int) -> World | None:
@@ -247,7 +247,7 @@ def _wait_for(others: list[subprocess.Popen[bytes]], store: Any) -> None:
 
 
 def _join(world: World, config: Config, store: Any) -> None:
-    backend = "cpu:gloo,cuda:nccl" if _uses_gpu(config) else "gloo"
+    backend = "cpu:gloo,cuda:nccl" if uses_gpu(config) else "gloo"
     dist.init_process_group(backend, store=store, rank=world.rank, world_size=world.size, timeout=PATIENCE)
 
 
@@ -259,7 +259,8 @@ def _other_process_stopped(given: World | None) -> ModelError:
     return OtherProcessStoppedError("another process of this training has stopped, and says why")
 
 
-def _uses_gpu(config: Config) -> bool:
+def uses_gpu(config: Config) -> bool:
+    """Whether a run uses GPUs."""
     return config.hardware.accelerator != "cpu" and torch.cuda.is_available()
 
 

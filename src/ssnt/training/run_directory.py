@@ -207,9 +207,10 @@ class RunDirectory:
             )
         for part in ("train", "dev"):
             if old_hashes.get(part) != hashes.get(part):
+                path = getattr(config.data, part) or f"data.{part}"
                 raise DataError(
-                    f"{getattr(config.data, part)}: the {part} data is not what the training in {self.out} was started "
-                    "with (its SHA-256 differs); put the old file back, or start anew with --overwrite"
+                    f"{path}: the {part} data is not what the training in {self.out} was started with (its SHA-256 "
+                    "differs); put the old file back, or start anew with --overwrite"
                 )
 
     @contextmanager

@@ -132,7 +132,9 @@ def _train(config: Config, stop: Stop, tell: Callable[[Report], None]) -> Report
     except Exception as error:  # of one model, which is no reason to give the others up
         return {"state": "failed", "message": f"{type(error).__name__}: {error}"}
     scores = made.metrics["scores"].get("dev", [])
-    return {"state": "done", "score": f"dev {scores[0]['name']} {scores[0]['value']:.4f}" if scores else "done"}
+    if not scores or scores[0]["value"] is None:
+        return {"state": "done", "score": "done"}
+    return {"state": "done", "score": f"dev {scores[0]['name']} {scores[0]['value']:.4f}"}
 
 
 def main() -> None:
