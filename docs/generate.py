@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -96,9 +96,7 @@ def _is_section(field: FieldInfo) -> bool:
 
 
 def _section(name: str, field: FieldInfo) -> str:
-    cls = field.annotation
-    if cls is None or not issubclass(cls, BaseModel):
-        raise TypeError(f"{name} is no section")
+    cls: Any = field.annotation
     first = markdown(inspect.cleandoc(cls.__doc__ or "").splitlines()[0])
     return f"## {name}\n\n{first}\n\n{_settings_table(f'{name}.', cls.model_fields, attributes(cls))}"
 
@@ -213,7 +211,7 @@ class Parameter:
     @property
     def in_usage(self) -> str:
         """How the usage of the command shows it."""
-        several = " ..." if list in map(get_origin, self._kinds) else ""
+        several = " ..." if any(get_origin(kind) is list for kind in self._kinds) else ""
         is_needed = self._parameter.default is inspect.Parameter.empty
         return self.name + several if is_needed else f"[{self.name}]{several}"
 
@@ -247,7 +245,7 @@ def _parameters(function: Any) -> Iterator[Parameter]:
                     yield Parameter(parameter, kind, info)
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A table in Markdown."""
     lines = [header, ("---",) * len(header), *rows]
     if wrong := [cell for line in lines for cell in line if "|" in cell]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 import ssnt
-from ssnt.decode import ModelScorer, SearchOptions, Stream, StreamOptions, decode
+from ssnt.decode import Failure, ModelScorer, SearchOptions, Stream, StreamOptions, decode
 from ssnt.nn import Step
 
 SYMBOLS = 12  # the first four are special
@@ -107,8 +107,10 @@ def main() -> None:
     model.eval()
     scorer = ModelScorer(model)
     source = [7, 4, 9, 6]
-    (hypotheses,) = decode(scorer, [source], "marginal", SearchOptions(end="last"))
-    print(f"{source} -> {list(hypotheses[0].symbols)}, expected {expected(source)}")
+    (found,) = decode(scorer, [source], "marginal", SearchOptions(end="last"))
+    if isinstance(found, Failure):  # such as for an empty source
+        raise found.error
+    print(f"{source} -> {list(found[0].symbols)}, expected {expected(source)}")
     stream = Stream(scorer, StreamOptions(max_delay=1))
     for symbol in source:
         print(f"  read {symbol}: wrote {list(stream.push(symbol).committed)}")

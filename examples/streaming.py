@@ -31,7 +31,8 @@ def train(out: Path, epochs: int) -> ssnt.Transducer:
 def stream(transducer: ssnt.Transducer, word: str, max_delay: int | None) -> None:
     """Pushes one letter after another and shows what each brings."""
     text = transducer.stream(max_delay=max_delay)
-    output, delays = "", []
+    output = ""
+    delays: list[int] = []
     for letter in word:
         update = text.push(letter)
         output += update.committed  # never taken back

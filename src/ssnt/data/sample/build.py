@@ -6,7 +6,7 @@
 column          what
 ==============  =====================================================================================================
 ``split``       ``train``, ``dev`` or ``test``
-``kind``        ``weak`` (*gespielt*), ``plain`` (weak without *ge-*: *studiert*) or ``strong`` (mixed and irregular too)
+``kind``        ``weak`` (*gespielt*), ``plain`` (weak without *ge-*: *studiert*), ``strong`` (irregular too)
 ``infinitive``  the verb without a prefix; in parentheses if it is no verb of its own (*lauben*, for *erlauben*)
 ``participle``  where the rules do not give it: of every strong verb, and of *knien*; otherwise ``-``
 ``prefixes``    with which of them the stem is a verb too; ``vor+be`` is two of them, one after the other
@@ -19,7 +19,7 @@ import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
 from ssnt.data.sample import SPLITS, Split, sample_path
 from ssnt.errors import DataError
@@ -29,15 +29,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 STEMS = Path(__file__).with_name("stems.tsv")
 
-INSEPARABLE = frozenset("be emp ent er ge hinter miss über unter ver voll wider zer".split())
-"""Prefixes without *ge*: *besucht*; *über*, *unter*, *voll* and *wider* are in the sample in this reading only."""
-SEPARABLE = frozenset(
-    """
-    ab an auf aus bei bereit dar durch ein fern fest fort frei her heraus hervor hin los mit nach nieder sicher stand
-    statt teil um vor wahr weg weiter wieder zu zurück zusammen
-    """.split()
-)
-"""Prefixes with *ge* behind them: *aufgemacht*; *durch* and *um* are in the sample in this reading only."""
+SEPARABLE = frozenset({"ab", "an", "auf", "aus", "ein", "vor"})
+"""Prefixes with *ge* behind them: *aufgemacht*."""
+INSEPARABLE = frozenset({"be", "emp", "ent", "er", "ge", "miss", "ver", "zer"})
+"""Prefixes without *ge*: *besucht*."""
 
 VOWELS = "aeiouyäöü"
 
@@ -123,8 +118,8 @@ def _stem(row: list[str], place: str) -> Stem:
             if part not in SEPARABLE | INSEPARABLE:
                 raise DataError(f"{place}: unknown prefix {part!r}")
     return Stem(
-        split=cast(Split, split),
-        kind=cast(Kind, kind),
+        split=split,
+        kind=kind,
         infinitive=infinitive.strip("()"),
         is_verb=not infinitive.startswith("("),
         participle=None if participle == "-" else participle,
