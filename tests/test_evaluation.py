@@ -139,3 +139,27 @@ def test_mistakes(copier):
 def test_every_dev_metric_is_known():
     fields = Config().validation.__class__.model_fields
     assert set(fields["metric"].annotation.__args__) <= set(METRIC_NAMES)
+
+
+def test_signatures_say_how_outputs_were_found(copier):
+    examples = [Example("abc", "abc"), Example("ab", "aÿ")]
+
+    def signatures(**settings):
+        return [
+            one.signature for one in evaluate_model(copier, examples, ["accuracy", "perplexity"], **settings).scores
+        ]
+
+    narrow, likelihood = signatures(beam=1)
+    assert narrow.startswith("accuracy|search:marginal|beam:1|lennorm:0|end:any|formula:exact/items|")
+    assert signatures(beam=2)[0] != narrow
+    assert signatures(search="path")[0] != signatures(search="marginal")[0]
+    assert likelihood.startswith("perplexity|end:any|unk:1/7|formula:exp(nll/tokens)|")
+    assert signatures(beam=2)[1] == likelihood
+
+
+def test_latency_says_how_was_streamed(copier):
+    examples = [Example("abc", "abc")]
+    bold = evaluate_model(copier, examples, ["latency"], stream={"max_delay": 1}).scores[0].signature
+    plain = evaluate_model(copier, examples, ["latency"]).scores[0].signature
+    assert "|max-delay:1|emit:search|end:last|" in bold
+    assert "|max-delay:none|" in plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssnt.data.references import PooledExample, pool_references
 from ssnt.data.units import Characters
@@ -14,6 +14,7 @@ from ssnt.decode.run import SearchName
 from ssnt.errors import ConfigError, DataError
 from ssnt.metrics import METRICS, Item, LatencyScore, Score, evaluate, find_metric, latency, latency_scores
 from ssnt.pipeline import PairScore, StreamSettings, Transducer, Transduction
+from ssnt.pipeline.settings import plan_search, plan_stream
 from ssnt.types import Example
 
 LATENCY = "latency"
@@ -94,9 +95,15 @@ def evaluate_model(
     scores: list[Score] = []
     for name in names:
         if name == LATENCY:
-            scores += latency_scores(delays, paced_by="reference", resamples=resamples)
+            found = latency_scores(delays, paced_by="reference", resamples=resamples)
+            notes = _stream_notes(transducer, stream or {})
         else:
-            scores += evaluate(items, name, unit=scoring_unit(vocabulary), resamples=resamples)
+            found = evaluate(items, name, unit=scoring_unit(vocabulary), resamples=resamples)
+            is_likelihood = name == _PERPLEXITY
+            notes = (
+                _likelihood_notes(transducer, likelihoods) if is_likelihood else _search_notes(transducer, beam, search)
+            )
+        scores += [_noted(score, notes) for score in found]
     return Evaluation(scores, predictions, items, questions)
 
 
@@ -106,6 +113,41 @@ def scoring_unit(vocabulary: Vocabulary) -> str:
     parts: list[str] = ["characters" if name == "bpe" else name]
     parts += ["lowercase"] * vocabulary.lowercase + ["digits-to-hash"] * vocabulary.digits_to_hash
     return "+".join(parts)
+
+
+def _noted(score: Score, notes: Sequence[str]) -> Score:
+    """A score whose signature says also what was done to get the outputs."""
+    name, _, rest = score.signature.partition("|")
+    return replace(score, signature="|".join([name, *notes, rest]))
+
+
+def _search_notes(transducer: Transducer, beam: int | None, search: SearchName | None) -> list[str]:
+    plan = plan_search(transducer.config, beam=beam, search=search)
+    options = plan.options
+    return [
+        f"search:{plan.search}",
+        f"beam:{options.beam}",
+        f"lennorm:{options.length_normalisation:g}",
+        f"end:{options.end}",
+    ]
+
+
+def _likelihood_notes(transducer: Transducer, likelihoods: Sequence[PairScore | Failure]) -> list[str]:
+    """With more unknown symbols a perplexity is lower and means less."""
+    scored = [one for one in likelihoods if isinstance(one, PairScore)]
+    unknown, tokens = sum(one.unknown for one in scored), sum(one.tokens for one in scored)
+    return [f"end:{transducer.config.training.end}", f"unk:{unknown}/{tokens}"]
+
+
+def _stream_notes(transducer: Transducer, settings: StreamSettings) -> list[str]:
+    options, _ = plan_stream(transducer.config, **settings)
+    return [
+        f"beam:{options.beam}",
+        f"threshold:{options.beam_threshold:g}",
+        f"max-delay:{'none' if options.max_delay is None else options.max_delay}",
+        f"emit:{'search' if options.emit_threshold is None else f'{options.emit_threshold:g}'}",
+        f"end:{options.end}",
+    ]
 
 
 def _items(
