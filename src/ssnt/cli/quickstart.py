@@ -21,7 +21,7 @@ def quickstart(
         "quickstart"
     ),
     epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data.", show_default="15")
+        int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data.", show_default="16")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew if the directory exists.")] = False,
