@@ -21,7 +21,7 @@ def quickstart(
         "quickstart"
     ),
     epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data.", show_default="16")
+        int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data.", show_default="15")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew if the directory exists.")] = False,
@@ -81,15 +81,15 @@ def _show_scores(transducer: Transducer) -> None:
 
 
 def _show_outputs(transducer: Transducer) -> None:
-    words = ("zocken", "abzocken", "verzocken", "zitieren")
+    words = (SHOWN[0], "abzocken", "verzocken")
     typer.echo("\nThe most probable participle, and its exact probability:")
     for word, answer in zip(words, transducer.transduce(words), strict=True):
         typer.echo(f"  {word:12s} {answer.text:14s} p = {math.exp(answer.log_prob):.3f}")
 
 
 def _show_stream(transducer: Transducer, word: str) -> None:
-    typer.echo(f"\n{word}, letter by letter; what is in brackets may still change:")
-    stream = transducer.stream(beam=8, beam_threshold=5.0)
+    typer.echo(f"\n{word}, letter by letter; what is in brackets may still change, for two more letters at most:")
+    stream = transducer.stream(beam=8, max_delay=2)
     written = ""
     for letter in word:
         update = stream.push(letter)
