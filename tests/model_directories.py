@@ -14,6 +14,19 @@ import yaml
 from ssnt.checkpoint.manifest import _checksum
 
 
+def begin_training(directory: Path) -> Path:
+    """Makes a directory one of a training that has only begun; gives the file that says so."""
+    record = directory / "training" / "config.yaml"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text("format_version: 1\nssnt_version: 0.1\ndata_sha256: {}\nconfig: {}\n", encoding="utf-8")
+    return record
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """All files in a directory."""
+    return {str(one.relative_to(directory)): one.read_bytes() for one in directory.rglob("*") if one.is_file()}
+
+
 def rewritten(directory: Path, **changes: Any) -> None:
     """Changes keys of config.yaml, and makes the checksum fit."""
     path = directory / "config.yaml"

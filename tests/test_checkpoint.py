@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 import yaml
 from safetensors.torch import load, save
 
-from model_directories import failing, replaced, rewritten
+from model_directories import begin_training, contents, failing, replaced, rewritten
 from ssnt.checkpoint import (
     load_model,
     load_per_tag,
@@ -23,6 +24,7 @@ from ssnt.checkpoint import (
     save_model,
     update_metrics,
 )
+from ssnt.checkpoint.publish import staged
 from ssnt.checkpoint.weights import expected_specs
 from ssnt.config import VARIANTS, Config, ModelConfig
 from ssnt.data.units import train_bpe
@@ -241,11 +243,93 @@ def test_what_training_keeps_stays(tmp_path):
         assert kept.read_text(encoding="utf-8") == "x"
         assert sorted(os.listdir(tmp_path / "model")) == sorted((*FILES, "training"))
     (tmp_path / "model" / "notes.txt").write_text("mine", encoding="utf-8")
-    shutil.copytree(tmp_path / "model" / "training", tmp_path / "begun" / "training")
+    begin_training(tmp_path / "begun")
     (tmp_path / "begun" / "notes.txt").write_text("mine", encoding="utf-8")
     make_transducer(3).save_pretrained(tmp_path / "begun", overwrite=True)
     make_transducer(3).save_pretrained(tmp_path / "model", overwrite=True)
     assert (tmp_path / "model" / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"README.md": "mine", "config.yaml": "format_version: 3\n", "models/net.py": "import torch"},
+        {"vocab.json": "{}"},
+        {"model.safetensors": "x", "metrics.json": "{}"},
+        {".pending/config.yaml": "a: 1"},
+        {"training/config.yaml": "kind: of a project", "notes.txt": "x"},
+        {"models/000/config.yaml": "a: 1"},
+    ],
+)
+def test_files_of_others_are_not_taken_for_a_model(tmp_path, files):
+    project = tmp_path / "project"
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+    before = contents(project)
+    names = sorted({name.split("/")[0] for name in files} - {"training"})
+    with pytest.raises(StorageError) as caught:
+        make_transducer().save_pretrained(project, overwrite=True)
+    assert f"project: holds other files ({', '.join(names)}) and no model" in str(caught.value)
+    assert "choose another directory" in str(caught.value)
+    assert contents(project) == before
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "vocab.json", "models/000/net.py", ".pending/config.yaml"])
+def test_files_of_others_in_the_place_of_a_model_are_not_replaced(tmp_path, name):
+    begin_training(tmp_path / "out")
+    (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "out" / name).write_text("mine", encoding="utf-8")
+    before = contents(tmp_path / "out")
+    shown = re.escape(name.removesuffix("/net.py").removesuffix("/config.yaml"))
+    with pytest.raises(
+        StorageError, match=rf"files there that ssnt has not written \({shown}\); move them elsewhere, or"
+    ):
+        make_transducer().save_pretrained(tmp_path / "out", overwrite=True)
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_card_that_somebody_has_edited_stays_when_the_model_is_replaced(directory):
+    (directory / "README.md").write_text("My own words.\n", encoding="utf-8")
+    make_transducer(2).save_pretrained(directory, overwrite=True)
+    assert is_same_model(loaded(directory), make_transducer(2))
+    assert (directory / "README.md").read_text(encoding="utf-8") == "My own words.\n"
+    assert sorted(os.listdir(directory)) == sorted(FILES)
+
+
+@pytest.mark.parametrize("state", ["nothing", "model"])
+def test_what_another_process_is_writing_is_left_alone(tmp_path, state):
+    place = tmp_path / "model"
+    prepared(place, state)
+    home = tmp_path if state == "nothing" else place
+    with staged(place) as stage:
+        assert stage.parent == home
+        (stage / "file").touch()
+        make_transducer(2).save_pretrained(place, overwrite=True)
+        make_transducer(3).save_pretrained(place, overwrite=True)
+        assert os.listdir(stage) == ["file"]
+        (stage / "file").unlink()
+        make_transducer(4).save_pretrained(tmp_path / "four")
+        for one in (tmp_path / "four").iterdir():
+            one.rename(stage / one.name)
+        (tmp_path / "four").rmdir()
+        if state == "nothing":
+            shutil.rmtree(place)
+    assert is_same_model(loaded(place), make_transducer(4))
+    assert os.listdir(tmp_path) == ["model"]
+    assert sorted(os.listdir(place)) == sorted(FILES)
+
+
+def test_what_killed_processes_have_left_is_removed(tmp_path):
+    left = [".ssnt-model.abcd_123.partial", ".ssnt-model.x.abcd_123.partial", ".ssnt-other.abcd_123.partial"]
+    for name in left:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").touch()
+    make_transducer().save_pretrained(tmp_path / "model")
+    assert sorted(os.listdir(tmp_path)) == [*left[1:], "model"]
+    long = "m" * 250
+    make_transducer().save_pretrained(tmp_path / long)
+    assert is_same_model(loaded(tmp_path / long), make_transducer())
 
 
 def test_a_link_to_a_directory_is_written_through(tmp_path):
@@ -280,6 +364,10 @@ class TestMistakes:
 
     def test_an_unfinished_training(self, tmp_path):
         (tmp_path / "model" / "training").mkdir(parents=True)
+        (tmp_path / "model" / "models").mkdir()
+        with pytest.raises(ModelError, match=r"model: is not a model directory: there is no config.yaml in it"):
+            load_model(tmp_path / "model")  # nothing has been written that one could go on with
+        begin_training(tmp_path / "model")
         with pytest.raises(
             ModelError, match=r"unfinished training \(training/\) but no model yet; .*ssnt train --resume"
         ):
@@ -614,7 +702,7 @@ def prepared(place: Path, state: str) -> Transducer | None:
         make_transducer(1).save_pretrained(place)
         return make_transducer(1)
     if state == "training":
-        (place / "training").mkdir(parents=True)
+        begin_training(place)
     return None
 
 
@@ -684,6 +772,7 @@ def test_a_save_that_is_killed_leaves_the_old_or_the_new(tmp_path, monkeypatch, 
         new.save_pretrained(place, overwrite=True)
         assert check_old_or_new(place, None, new)
         assert not [name for name in os.listdir(place) if name.startswith(".")]
+        assert os.listdir(place.parent) == ["model"]
     assert len(outcomes) >= 6
     assert outcomes == sorted(outcomes)
     assert check_old_or_new(tmp_path / str(len(outcomes)) / "model", None, new)

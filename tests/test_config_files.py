@@ -3,9 +3,24 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ssnt.config import PRESETS, Config, dump_config, load_config, merged, parse_overrides, parse_settings, preset_path
+from ssnt.checkpoint.manifest import Manifest, SubModel, read_manifest, tag_set
+from ssnt.config import (
+    PRESETS,
+    Config,
+    DataConfig,
+    dump_config,
+    load_config,
+    merged,
+    parse_overrides,
+    parse_settings,
+    preset_path,
+    to_yaml,
+)
 from ssnt.errors import ConfigError
+from ssnt.training.run_directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,6 +73,38 @@ def test_what_is_dumped_loads_as_the_same(name: str, tmp_path: Path):
     assert load_config(tmp_path / "a.yaml") == config
 
 
+LOOK_LIKE_OTHERS = ["1e3", "-3E2", "1_0e5", "12e1", "0x1f", "yes", "null", "~", "1.0", "", " a", "=", "<<", "1:30", "#"]
+
+
+@pytest.mark.parametrize("text", LOOK_LIKE_OTHERS)
+def test_text_that_looks_like_something_else_stays_text(text: str, tmp_path: Path):
+    config = Config(data=DataConfig(train=text, tag_separator=text or None, source_column=text))
+    (tmp_path / "a.yaml").write_text(dump_config(config), encoding="utf-8")
+    assert load_config(tmp_path / "a.yaml") == config
+    run = RunDirectory(tmp_path / "run")
+    run.training.mkdir(parents=True)
+    run.write_record(config, {"train": text})
+    assert run.read_record() == (config, {"train": text})
+
+
+@pytest.mark.parametrize("tag", [text for text in LOOK_LIKE_OTHERS if text])
+def test_tags_that_look_like_something_else_stay_tags(tag: str, tmp_path: Path):
+    sub_model = SubModel("models/000", tag_set([tag, "V"]), "0" * 64)
+    manifest = Manifest("per-tag", Config(data=DataConfig(train=tag)), {"metrics.json": "0" * 64}, (sub_model,))
+    (tmp_path / "config.yaml").write_text(manifest.to_text(), encoding="utf-8")
+    assert read_manifest(tmp_path) == manifest
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"])) | st.text("a 1\n\x85\u2028'\"#:-")
+numbers_as_text = st.from_regex(r"[-+]?[0-9_]+(\.[0-9_]*)?[eE][-+]?[0-9]+", fullmatch=True)
+values = texts | numbers_as_text | st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+
+
+@given(st.dictionaries(texts, values | st.lists(values, max_size=3), max_size=5))
+def test_what_is_written_as_yaml_is_read_as_the_same(settings: dict[str, object]):
+    assert parse_settings(to_yaml(settings), "x") == settings
+
+
 def test_a_file_goes_before_the_preset_and_overrides_before_both(tmp_path: Path):
     (tmp_path / "a.yaml").write_text("model: {hidden_size: 7}\ntraining: {seed: 3}\n")
     config = load_config(tmp_path / "a.yaml", preset="inflection", overrides=parse_overrides(["training.seed=4"]))
@@ -75,9 +122,36 @@ def test_a_file_goes_before_the_preset_and_overrides_before_both(tmp_path: Path)
         ("data.source_column=3", "data", "source_column", 3),
         ("data.lowercase=true", "data", "lowercase", True),
         ("data.tag_separator=','", "data", "tag_separator", ","),
+        ('data.tag_separator="\\t"', "data", "tag_separator", "\t"),
+        ("data.tag_separator=#", "data", "tag_separator", "#"),
+        ("data.tag_separator=|", "data", "tag_separator", "|"),
+        ("data.tag_separator=,", "data", "tag_separator", ","),
+        ("data.tag_separator=:", "data", "tag_separator", ":"),
+        ("data.tag_separator=;", "data", "tag_separator", ";"),
+        ("data.tag_separator=", "data", "tag_separator", None),
+        ("data.tag_separator= ", "data", "tag_separator", " "),
+        ("data.tag_separator='", "data", "tag_separator", "'"),
+        ("data.tag_separator=''''", "data", "tag_separator", "'"),
+        ("data.train=my file #1.tsv", "data", "train", "my file #1.tsv"),
+        ("data.train=12e1", "data", "train", "12e1"),
+        ("data.train=2016", "data", "train", "2016"),
+        ("data.train=yes", "data", "train", "yes"),
+        ("data.train=null", "data", "train", None),
+        ("data.train=~", "data", "train", None),
+        ("data.train=~/a.tsv", "data", "train", "~/a.tsv"),
+        ("data.train='null'", "data", "train", "null"),
+        ("data.train='a' and 'b'", "data", "train", "'a' and 'b'"),
+        ("data.train = a.tsv", "data", "train", "a.tsv"),
+        ("data.train=' a.tsv'", "data", "train", " a.tsv"),
+        ("data.source_column='3'", "data", "source_column", "3"),
+        ("data.source_column=3.0", "data", "source_column", "3.0"),
+        ("data.source_column=a: b", "data", "source_column", "a: b"),
+        ("data.source_column=~", "data", "source_column", None),
+        ("data.format=jsonl", "data", "format", "jsonl"),
+        ("data={train: a}", "data", "train", "a"),
     ],
 )
-def test_overrides_are_read_as_yaml(override: str, section: str, name: str, value: object):
+def test_overrides_are_read_as_yaml_or_text(override: str, section: str, name: str, value: object):
     config = load_config(overrides=parse_overrides([override]))
     assert getattr(getattr(config, section), name) == value
 
@@ -92,6 +166,9 @@ def test_overrides_are_read_as_yaml(override: str, section: str, name: str, valu
         ("training", "'training': expected section.setting=value, such as training.max_epochs=5"),
         ("=5", "'=5': expected section.setting=value, such as training.max_epochs=5"),
         ("training.seed=[1", "'training.seed=[1':1: not valid YAML"),
+        ("data.tag_seperator=,", "unknown setting 'data.tag_seperator' (got ','): did you mean 'data.tag_separator'?"),
+        ("data.source_column=-1", "setting 'data.source_column': expected a value greater than 0, got -1"),
+        ('data.train="\\q"', "not valid YAML: found unknown escape character 'q'"),
         ("search.search=online", "setting 'search.search': expected 'marginal' or 'path' for a bidirectional model"),
         ("out=' '", "setting 'out': expected the name of a directory, got ' '"),
     ],

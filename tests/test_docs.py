@@ -321,6 +321,44 @@ OTHER_OPTIONS = {"--nnodes", "--rdzv-backend"}
 """Options of torchrun."""
 
 
+def test_settings_that_may_change_are_those_named() -> None:
+    from ssnt.training import MAY_CHANGE
+
+    text = (DOCS / "training.md").read_text(encoding="utf-8")
+    sentence = re.search(r"Some settings may be changed.*?Others", text, re.DOTALL)
+    assert sentence is not None
+    places = {"data.train", "data.dev", "data.cache", "out"}
+    assert set(re.findall(r"`(\w+\.\w+)`", sentence[0])) | places == MAY_CHANGE
+
+
+def test_exit_codes_are_those_named() -> None:
+    from ssnt.cli import errors
+
+    codes = {errors.SOME_FAILED, errors.MISTAKE, errors.DEFECT, errors.INTERRUPTED, errors.READER_GONE}
+    named = re.findall(r"^\| (\d+) \|", (DOCS / "commands.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(map(int, named)) == codes | {0}
+
+
+def test_metrics_are_those_named() -> None:
+    from ssnt.evaluation import METRIC_NAMES
+
+    section = (DOCS / "evaluation.md").read_text(encoding="utf-8").partition("## Metrics")[2].partition("**Edits**")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(METRIC_NAMES)
+
+
+def test_formats_and_units_are_those_named() -> None:
+    from typing import get_args
+
+    from ssnt.config import Format, UnitName
+
+    text = (DOCS / "data-formats.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## ([a-z][\w-]+)$", text, re.MULTILINE)
+    assert headings == list(get_args(Format))
+    units = text.partition("## Units")[2].partition("```")[0]
+    assert re.findall(r"^\| `(\w+)`", units, re.MULTILINE) == list(get_args(UnitName))
+
+
 def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from model_directories import failing, rewritten
+from model_directories import begin_training, failing, rewritten
 from ssnt.checkpoint import load_model, load_per_tag, save_per_tag
 from ssnt.decode import Failure
 from ssnt.errors import DataError, ModelError, StorageError
@@ -168,7 +168,7 @@ def test_a_save_that_fails_leaves_the_old_or_the_new(several, tmp_path, monkeypa
 
 def test_training_puts_it_together(tmp_path, several):
     place = tmp_path / "out"
-    (place / "training").mkdir(parents=True)
+    begin_training(place)
     for number, model in enumerate(several.models.values()):
         model.save_pretrained(place / "models" / f"{number:03d}")
     with pytest.raises(ModelError, match="unfinished training"):
@@ -198,6 +198,13 @@ def test_damage_is_noticed(directory):
 def test_a_model_that_was_exchanged_is_noticed(directory):
     make_transducer(9).save_pretrained(directory / "models" / "000", overwrite=True)
     with pytest.raises(ModelError, match=r"models/000/config.yaml: was changed since it was written"):
+        Transducer.from_pretrained(directory)
+
+
+def test_a_description_of_a_model_that_is_too_large(directory):
+    with (directory / "models" / "001" / "config.yaml").open("ab") as file:
+        file.truncate(1 << 40)  # a file with a hole: no disk is that large, and no memory
+    with pytest.raises(ModelError, match=r"models/001/config.yaml: has more than the 4194304 bytes"):
         Transducer.from_pretrained(directory)
 
 

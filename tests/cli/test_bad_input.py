@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from commands import Outcome, Run, command_line, environment, write
+from model_directories import begin_training
 
 TINY = ("model.hidden_size=8", "model.embed_size=4", "hardware.accelerator=cpu", "training.max_epochs=1")
 
@@ -215,7 +216,7 @@ def make_newer(model: Path) -> None:
 def leave_training_only(model: Path) -> None:
     for path in model.iterdir():
         path.unlink()
-    (model / "training").mkdir()
+    begin_training(model)
 
 
 @pytest.mark.parametrize(

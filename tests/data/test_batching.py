@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssnt.config import BatchConfig
+from ssnt.data import batching
 from ssnt.data.batching import collate, plan_batches, plan_in_length_order, shard_of
 from ssnt.data.filters import FilterReport, Filters
 from ssnt.data.prepared import Prepared
@@ -75,6 +76,48 @@ def test_batches_are_filled():
     assert [len(one) for one in by_cells] == [25] * 4
     limited = plan_batches(lens, lens, BatchConfig(size=20, max_cells=2500), seed=1, epoch=0)
     assert [len(one) for one in limited] == [20] * 5
+
+
+def cut_one_by_one(order, src_lens, tgt_lens, limits):
+    """What a cut is: a batch takes the next example as long as it may have one more, and its cells are not too many."""
+    batches = [[]]
+    for index in order.tolist():
+        more = np.array([*batches[-1], index])
+        if batches[-1] and (len(more) > limits.size or cells(more, src_lens, tgt_lens) > limits.max_cells):
+            batches.append([])
+        batches[-1].append(index)
+    return batches if batches[-1] else []
+
+
+@pytest.mark.parametrize("first_look", [1, 2, 64])
+@given(st.data(), st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=150), st.integers(1, 200))
+def test_a_batch_is_filled_until_the_next_example_is_too_much(first_look, data, lengths, size):
+    limits = batching._Limits(size, data.draw(st.integers(1, 200) | st.integers(1, 20_000)))
+    order = np.random.default_rng(data.draw(st.integers(0, 99))).permutation(len(lengths))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "_FIRST_LOOK", first_look)
+        cut = batching._cut(order, *arrays(lengths), limits)
+    assert [one.tolist() for one in cut] == cut_one_by_one(order, *arrays(lengths), limits)
+
+
+class CountedReads(np.ndarray):
+    """Lengths that count how many of them are looked at."""
+
+    read = 0
+
+    def __getitem__(self, key):
+        CountedReads.read += len(key)
+        return np.asarray(self)[key]
+
+
+@pytest.mark.parametrize("bucket", [1, 2])
+def test_few_examples_are_looked_at_for_a_batch_however_large_it_may_be(bucket, monkeypatch):
+    monkeypatch.setattr(CountedReads, "read", 0)
+    lens = np.where(np.arange(5000) % 2, 100, 1)  # a short one leaves room for very many
+    batch = BatchConfig(size=1_000_000, max_cells=20_000, bucket=bucket)
+    batches = plan_batches(lens.view(CountedReads), lens, batch, seed=1, epoch=0)
+    assert len(batches) > 1000
+    assert CountedReads.read < 100 * len(lens)
 
 
 @given(pairs_of_lengths, settings, st.integers(0, 5), st.integers(2, 4))

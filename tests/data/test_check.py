@@ -60,6 +60,12 @@ def test_every_bad_line_is_listed(tmp_path: Path):
             {"source_column": "x"},
             "file:2: there is only one example; a model cannot be trained on one",
         ),
+        (
+            GOOD + "ab\tba\nabcd\tab\n",
+            {"max_source_length": 2},
+            "file:4: there is only one example; a model cannot be trained on one (1 of 5 pairs are used; left out: "
+            "4 by data.max_source_length (2); raise these limits)",
+        ),
         ("x\tx\na\tb\n", {"source_column": "x"}, "file:1: the column name 'x' is there twice (columns 1 and 2)"),
         ("x\ty\na\tb\n", {"source_column": "z"}, "file:1: no column 'z' (data.source_column); there are 'x', 'y'"),
         (
@@ -207,6 +213,62 @@ def test_unseen_symbols_and_tags_are_counted(tmp_path: Path):
     assert report.unseen_tags == Counter(Z=2, Q=1)
     trained = check_file(str(train), DataConfig(**data))
     assert said(check(tmp_path, dev, {"against": trained.vocabulary}, **data)) == said(report)
+
+
+def in_json(*tags: str | None) -> str:
+    rows = [{"source": "ab", "target": "ba"} | ({} if one is None else {"tags": one}) for one in tags]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_tags_that_the_training_data_has_are_needed(tmp_path: Path):
+    train = tmp_path / "train"
+    train.write_text(in_json("V", "N"), encoding="utf-8")
+    for against in (str(train), check_file(str(train), DataConfig(format="jsonl")).vocabulary):
+        report = check(tmp_path, in_json(None, None), {"against": against}, format="jsonl")
+        assert [one.is_error for one in report.problems] == [True, True]
+        assert said(report)[0].startswith("file:1: no key 'tags' (data.tags_column), which every line must have")
+        assert check(tmp_path, in_json("V", "N"), {"against": against}, format="jsonl").is_usable
+        allowed = check(tmp_path, in_json(None), {"against": against, "needs_tags": False}, format="jsonl")
+        assert allowed.is_usable, "what the caller says goes first"
+
+
+def test_a_file_of_tags_that_the_training_data_has_is_needed(tmp_path: Path):
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.src").write_text("a b\nb a\n", encoding="utf-8")
+        (tmp_path / f"{name}.tgt").write_text("b a\na b\n", encoding="utf-8")
+    (tmp_path / "train.tags").write_text("V\nN\n", encoding="utf-8")
+    data, dev = DataConfig(format="parallel"), str(tmp_path / "dev")
+    report = check_file(dev, data, against=str(tmp_path / "train"))
+    assert said(report) == ["dev: tags are needed, and there is no file of tags beside that of the sources (NAME.tags)"]
+    assert not report.is_usable
+    (tmp_path / "dev.tags").write_text("V\nN\n", encoding="utf-8")
+    assert check_file(dev, data, against=str(tmp_path / "train")).is_usable
+
+
+def test_tags_that_the_training_data_has_not_are_ignored(tmp_path: Path):
+    train = tmp_path / "train"
+    train.write_text(in_json(None, None), encoding="utf-8")
+    # otherwise the second line would be an error: the first has tags
+    report = check(tmp_path, in_json("V", None), {"against": str(train)}, format="jsonl")
+    assert said(report) == ["file:2: the same as line 1"]
+    train.write_text("ab\tba\t\nba\tab\t\n", encoding="utf-8")
+    report = check(tmp_path, "ab\tba\tV\nba\tab\t\n", {"against": str(train)}, format="sigmorphon2017")
+    assert said(report) == []
+
+
+def test_text_is_normalised_as_the_vocabulary_says(tmp_path: Path):
+    train = tmp_path / "train"
+    train.write_text("AB1\tBA\nba2\tab\n", encoding="utf-8")
+    vocabulary = check_file(str(train), DataConfig(lowercase=True, digits_to_hash=True)).vocabulary
+    report = check(tmp_path, "AB3\tBA\nab4\tba\n", {"against": vocabulary})
+    assert said(report) == ["file:2: the same as line 1"]
+    stats = file_stats(str(tmp_path / "file"), DataConfig(), against=vocabulary)
+    assert (stats.unseen_source, stats.unseen_target) == (Counter(), Counter())
+    assert stats.source.counts == Counter({"a": 2, "b": 2, "#": 2})
+    plain = check_file(str(train), DataConfig()).vocabulary
+    stats = file_stats(str(tmp_path / "file"), DataConfig(lowercase=True, digits_to_hash=True), against=plain)
+    assert stats.source.counts == Counter("AB3ab4")
+    assert stats.unseen_source == Counter("34")
 
 
 def test_unseen_means_not_in_the_vocabulary(tmp_path: Path):

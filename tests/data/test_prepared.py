@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,6 +181,36 @@ def test_a_setting_that_does_not_matter_has_no_entry_of_its_own(verbs, settings,
     prepare(verbs, settings(source_unit="characters", tag_separator=";"), None, is_training=True)
 
 
+@pytest.mark.parametrize(
+    ("unit", "package"),
+    [("characters", None), ("graphemes", "regex"), ("bpe", "tokenizers")],
+)
+@pytest.mark.parametrize("has_vocabulary", [False, True])
+def test_another_version_of_what_divides_text_has_its_own_entry(
+    verbs, settings, root, monkeypatch, unit, package, has_vocabulary
+):
+    data = settings(source_unit=unit)
+    vocabulary = prepare(verbs, data, None, is_training=True).vocabulary if has_vocabulary else None
+    real = module.version
+
+    def entries_after(**versions):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "version", lambda name: versions.get(name, real(name)))
+            patch.setattr(module, "unicodedata", SimpleNamespace(unidata_version=versions.get("unicode", "15")))
+            patch.setattr(module, "__version__", versions.get("ssnt", "1"))
+            patch.setattr(module, "FORMAT_VERSION", versions.get("layout", 1))
+            prepare(verbs, data, vocabulary, is_training=True)
+        return len(entries(root))
+
+    before = entries_after()
+    assert entries_after() == before, "nothing has changed"
+    for number, changed in enumerate(({"unicode": "99"}, {"ssnt": "99"}, {"layout": 99}), start=1):
+        assert entries_after(**changed) == before + number
+    for name in ("regex", "tokenizers", "numpy"):
+        known = len(entries(root))
+        assert entries_after(**{name: "99"}) == known + (name == package)
+
+
 def test_another_vocabulary_or_purpose_has_its_own_entry(verbs, settings, root):
     one = prepare(verbs, settings(max_source_length=5), None, is_training=True).vocabulary
     other = prepare(verbs, settings(max_source_length=5, min_count=2), None, is_training=True).vocabulary
@@ -285,14 +316,16 @@ def test_a_file_without_the_tags_that_the_vocabulary_has(verbs, settings):
 
 
 def test_filters_are_for_training_data_only(verbs, settings):
+    with open(verbs, "a", encoding="utf-8") as file:
+        file.write("sein\tsei\tV\n")
     data = settings(max_source_length=5, max_cells=15)
     training = prepare(verbs, data, None, is_training=True)
-    assert [one.line for one in decoded(training)] == [4]
+    assert [one.line for one in decoded(training)] == [4, 5]
     assert training.report.taken == {"max_source_length": 2, "max_cells": 1}
     assert training.vocabulary.source.symbols == tuple("eins")  # of what is left
     assert prepare(verbs, data, None, is_training=True).report == training.report  # from the cache
-    assert len(prepare(verbs, data, training.vocabulary, is_training=False)) == 4
-    assert len(prepare(verbs, data, training.vocabulary, is_training=True)) == 1
+    assert len(prepare(verbs, data, training.vocabulary, is_training=False)) == 5
+    assert len(prepare(verbs, data, training.vocabulary, is_training=True)) == 2
 
 
 def test_nothing_left_after_the_filters(verbs, settings, root):
@@ -659,3 +692,16 @@ def test_one_example_is_not_enough_to_train_on(tmp_path):
     for _ in range(2):  # also when it is prepared already
         with pytest.raises(DataError, match=r"one\.tsv:1: there is only one example; a model cannot be trained on one"):
             prepare(str(path), data, None, is_training=True)
+
+
+def test_one_example_that_the_filters_leave_is_not_enough_to_train_on(verbs, settings):
+    data = settings(max_source_length=5, max_cells=15)
+    vocabulary = prepare(verbs, settings(), None, is_training=True).vocabulary
+    for given_vocabulary in (None, None, vocabulary):  # also when it is prepared already
+        with pytest.raises(DataError) as caught:
+            prepare(verbs, data, given_vocabulary, is_training=True)
+        assert str(caught.value) == (
+            f"{verbs}:4: there is only one example; a model cannot be trained on one (1 of 4 pairs are used; left out: "
+            "2 by data.max_source_length (5), 1 by data.max_cells (15); raise these limits)"
+        )
+    assert len(prepare(verbs, data, vocabulary, is_training=False)) == 4

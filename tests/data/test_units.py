@@ -125,6 +125,57 @@ def test_what_makes_no_unit(make, message: str):
     assert message in str(caught.value)
 
 
+def changed(change: dict[str, object]) -> dict[str, object]:
+    """The state of byte-pair units with some of it replaced; a dot leads inside."""
+    state = json.loads(json.dumps(BPE.state()))
+    for name, value in change.items():
+        inside = state["tokenizer"]
+        *parents, last = name.split(".")
+        for parent in parents:
+            inside = inside[parent]
+        inside[last] = value
+    return state
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        # this one loads, and panics when it splits
+        (
+            {"truncation": {"max_length": 2, "stride": 5, "strategy": "LongestFirst", "direction": "Right"}},
+            "truncation: expected nothing, got {'max_length': 2",
+        ),
+        ({"padding": {"strategy": {"Fixed": 9}}}, "padding: expected nothing, got {'strategy': {'Fixed': 9}}"),
+        ({"normalizer": {"type": "Lowercase"}}, "normalizer: expected nothing, got {'type': 'Lowercase'}"),
+        ({"post_processor": {"type": "ByteLevel"}}, "post_processor: expected nothing, got {'type': 'ByteLevel'}"),
+        ({"added_tokens": [{"id": 0, "content": "a"}]}, "added_tokens: expected nothing, got [{'id': 0"),
+        ({"model.dropout": 0.5}, "model.dropout: expected nothing, got 0.5"),
+        ({"model.fuse_unk": True}, "model.fuse_unk: expected nothing, got True"),
+        ({"model.byte_fallback": True}, "model.byte_fallback: expected nothing, got True"),
+        ({"model.continuing_subword_prefix": "##"}, "model.continuing_subword_prefix: expected nothing, got '##'"),
+        ({"model.end_of_word_suffix": "@"}, "model.end_of_word_suffix: expected nothing, got '@'"),
+        ({"model.unk_token": "nowhere"}, "model.unk_token: expected one of model.vocab, got 'nowhere'"),
+        ({"model.unk_token": None}, "model.unk_token: expected one of model.vocab, got None"),
+        ({"model.vocab": []}, "model.vocab: expected an object, got []"),
+        ({"model.type": "WordPiece"}, "a model BPE of words that are split and isolated, got ('WordPiece', 'Split', "),
+        ({"pre_tokenizer.behavior": "Removed"}, "that are split and isolated, got ('BPE', 'Split', 'Removed')"),
+        ({"pre_tokenizer.type": "ByteLevel"}, "that are split and isolated, got ('BPE', 'ByteLevel', 'Isolated')"),
+        ({"pre_tokenizer": None}, "pre_tokenizer: expected an object, got None"),
+        ({"model": "BPE"}, "model: expected an object, got 'BPE'"),
+    ],
+)
+def test_more_than_byte_pairs_is_refused(change: dict[str, object], message: str):
+    with pytest.raises(DataError) as caught:
+        unit_from_state(changed(change))
+    assert str(caught.value).startswith("the description of the byte-pair units cannot be used: ")
+    assert message in str(caught.value)
+
+
+def test_a_description_without_end_is_refused():
+    with pytest.raises(DataError, match="the description of the byte-pair units cannot be read: maximum recursion"):
+        Bpe("[" * 100_000)
+
+
 def test_units_for_the_settings():
     examples = [Example("WALK walk", "talk talk"), Example("walk", "talked")]
     source, target = units_for(DataConfig(format="g2p"), lambda: examples)

@@ -11,10 +11,11 @@ from ssnt.data.units import Characters
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.files import sha256_of
 from ssnt.pipeline import Transducer
-from ssnt.training import fit, run_config, train
+from ssnt.training import TrainingInterrupted, fit, run_config, train
 from ssnt.training.checkpoints import average_weights
+from ssnt.training.fit import train_one
 from ssnt.training.run_directory import RunDirectory
-from trainings import MakeConfig, answer, progress_of, rows, weights, write_pairs
+from trainings import MakeConfig, StopAt, answer, progress_of, rows, weights, write_pairs
 
 
 def test_a_model_learns_and_its_directory_holds_what_it_should(make_config: MakeConfig, tmp_path: Path, capsys):
@@ -131,6 +132,58 @@ def test_a_failed_start_with_overwrite_leaves_the_old_model(make_config: MakeCon
         train(config, overwrite=True, display=False)
     assert weights(config) == before
     assert run_config(str(config.out)) == config
+
+
+@pytest.mark.parametrize("text", ["only one column\n", ""])
+def test_a_training_that_is_refused_leaves_nothing(make_config: MakeConfig, text: str):
+    config = make_config()
+    Path(str(config.data.train)).write_text(text)
+    with pytest.raises(DataError, match=r"train.tsv"):
+        train(config, display=False)
+    assert not Path(str(config.out)).exists()
+
+
+def test_the_old_model_stays_until_there_is_a_new_one(make_config: MakeConfig):
+    config, other = (make_config(training={"max_epochs": 1, "seed": seed}) for seed in (1, 5))
+    whole = make_config(training={"max_epochs": 1, "seed": 5}, out=f"{config.out}2")
+    train(config, display=False)
+    train(whole, display=False)
+    before = weights(config)
+    display = StopAt(step=3)
+    with pytest.raises(TrainingInterrupted):
+        train_one(other, resume=False, overwrite=True, display=display, stop=display.stop)
+    assert weights(config) == before
+    assert Transducer.from_pretrained(str(config.out)).config.training.seed == 1
+    train(other, resume=True, display=False)
+    assert weights(other) == weights(whole)
+    assert "finished already" in note_of(other)
+
+
+def test_an_old_model_is_not_taken_for_the_new_one(make_config: MakeConfig, monkeypatch):
+    config, other = (make_config(training={"max_epochs": 1, "seed": seed}) for seed in (1, 5))
+    train(config, display=False)
+    before = weights(config)
+
+    def fail(*_, **__) -> None:
+        raise OSError("full")
+
+    for resume in (False, True):  # all steps are done, and as many as the old model had
+        with monkeypatch.context() as patch:
+            patch.setattr(fit, "save_model", fail)
+            with pytest.raises(OSError, match="full"):
+                train(other, resume=resume, overwrite=not resume, display=False)
+        assert weights(config) == before
+    train(other, resume=True, display=False)
+    assert Transducer.from_pretrained(str(config.out)).config.training.seed == 5
+    assert weights(config) != before
+    assert "finished already" in note_of(other)
+
+
+def note_of(config: Config) -> str:
+    """What going on with a training says last."""
+    display = StopAt()
+    train_one(config, resume=True, overwrite=False, display=display, stop=display.stop)
+    return display.notes[-1]
 
 
 def test_missing_settings_are_named(make_config: MakeConfig):

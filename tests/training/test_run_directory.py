@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from model_directories import begin_training, contents
 from ssnt.errors import ConfigError, DataError
 from ssnt.training import MAY_CHANGE, run_config
 from ssnt.training.run_directory import RunDirectory, _flat
@@ -22,7 +23,7 @@ def started(directory: RunDirectory, make_config: MakeConfig) -> RunDirectory:
 
 
 def finish(directory: RunDirectory) -> None:
-    (directory.out / "config.yaml").write_text("format_version: 1")
+    (directory.out / "config.yaml").write_text("format_version: 1\nssnt_version: 0.1\nkind: model\n")
 
 
 def test_a_new_or_empty_directory_is_free(directory: RunDirectory):
@@ -79,13 +80,95 @@ def test_resume_and_overwrite_exclude_each_other(started: RunDirectory):
         started.check(resume=True, overwrite=True)
 
 
-def test_clearing_takes_the_model_and_the_training_and_nothing_else(started: RunDirectory):
-    finish(started)
-    for name in ("notes.txt", "model.safetensors", "training/last.ckpt", "training/epoch-001.safetensors"):
+def test_clearing_takes_the_training_and_leaves_the_model_and_what_is_not_ours(started: RunDirectory):
+    kept = ["config.yaml", "model.safetensors", "notes.txt", "README.md", "models/net.py"]
+    (started.out / "models").mkdir()
+    for name in (*kept[1:], "training/last.ckpt", "training/epoch-001.safetensors"):
         (started.out / name).touch()
-    (started.out / "models" / "000").mkdir(parents=True)
+    begin_training(started.out / "models" / "000")
     started.clear()
-    assert [one.name for one in started.out.rglob("*") if one.name != "training"] == ["notes.txt"]
+    assert not (started.out / "models" / "000").exists()
+    finish(started)
+    started.clear()
+    assert sorted(contents(started.out)) == sorted(kept)
+
+
+def test_clearing_that_is_interrupted_leaves_a_training_at_its_beginning(started: RunDirectory, monkeypatch):
+    for name in ("last.ckpt", "epoch-001.safetensors", "log.csv"):
+        (started.training / name).touch()
+    unlink, left = Path.unlink, 2
+
+    def dying(path: Path, *, missing_ok: bool = False) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", dying)
+        with pytest.raises(KeyboardInterrupt):
+            started.clear()
+    assert not started.last.exists()
+    started.check(resume=True, overwrite=False)
+    started.check(resume=False, overwrite=True)
+    started.clear()
+    assert contents(started.out) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["README.md"], r"holds other files \(README.md\) and no model; choose another directory"),
+        (["README.md", "config.yaml", "models/net.py"], r"other files \(README.md, config.yaml, models\) and no model"),
+        (["training/data.tsv"], r"other files \(training\) and no model; choose another directory"),
+        (["training/config.yaml"], r"other files \(training\) and no model; choose another directory"),
+        (["models/000/config.yaml"], r"other files \(models\) and no model; choose another directory"),
+        (list("abcdefg"), r"other files \(a, b, c, d, e and 2 others\) and no model"),
+    ],
+)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_project_is_not_taken_for_a_model(directory: RunDirectory, names: list[str], told: str, overwrite: bool):
+    for name in names:
+        (directory.out / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory.out / name).write_text("format_version: 1")
+    with pytest.raises(ConfigError, match=told):
+        directory.check(resume=False, overwrite=overwrite)
+
+
+@pytest.mark.parametrize("how", [{"resume": True, "overwrite": False}, {"resume": False, "overwrite": True}])
+def test_files_of_others_in_the_place_of_a_model_are_named(started: RunDirectory, how: dict[str, bool]):
+    (started.out / "config.yaml").write_text("a: 1")
+    with pytest.raises(ConfigError, match=r"has not written \(config.yaml\); move them elsewhere, or choose another"):
+        started.check(**how)
+
+
+def test_the_training_of_others_beside_a_model_is_named(directory: RunDirectory):
+    directory.training.mkdir(parents=True)
+    (directory.training / "corpus.tsv").touch()
+    finish(directory)
+    with pytest.raises(ConfigError, match=r"that ssnt has not written \(training\); move them elsewhere"):
+        directory.check(resume=False, overwrite=True)
+
+
+def test_a_training_that_does_not_begin_leaves_nothing(directory: RunDirectory, make_config: MakeConfig):
+    with directory.locked():
+        assert directory.training.is_dir()
+    assert not directory.out.exists()
+    directory.out.mkdir()
+    with directory.locked():
+        pass
+    assert list(directory.out.iterdir()) == []
+    with directory.locked():
+        directory.write_record(make_config(), HASHES)
+    assert sorted(contents(directory.out)) == ["training/config.yaml", "training/lock"]
+
+
+def test_a_lock_that_was_removed_meanwhile_is_taken_anew(directory: RunDirectory):
+    with directory.locked():
+        (directory.training / "lock").unlink()
+        with directory.locked(), pytest.raises(ConfigError, match="another process is training"), directory.locked():
+            pass
 
 
 def test_tidying_takes_half_written_files_and_weights_that_nobody_needs(started: RunDirectory):

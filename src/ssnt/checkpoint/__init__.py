@@ -10,6 +10,7 @@ module        what
 ``record``    what ``metrics.json`` holds
 ``card``      ``README.md``, the model card
 ``folder``    reading files of a directory that may be damaged or hostile
+``ours``      what in a directory ssnt has written, and may be replaced
 ``publish``   putting a new directory in the place of an old one
 ============  ====================================================================================
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ssnt.checkpoint.folder import AGAIN, CONFIG, METRICS, VOCABULARY, WEIGHTS, Folder
-from ssnt.checkpoint.manifest import Manifest, SubModel, TagSet, read_manifest
+from ssnt.checkpoint.manifest import MOST_BYTES, Manifest, SubModel, TagSet, read_manifest
 from ssnt.checkpoint.weights import read_weights
 from ssnt.config import Config, ModelConfig
 from ssnt.data.vocab import Vocabulary
@@ -18,7 +18,6 @@ from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.nn import SSNT
 
 _MOST_JSON_BYTES = 1 << 29
-_ANY = 1 << 62
 
 LoadedT = TypeVar("LoadedT")
 
@@ -112,7 +111,7 @@ def _load(folder: Folder, manifest: Manifest) -> SavedModel | SavedPerTag:
 
 def _load_inner(folder: Folder, one: SubModel) -> SavedModel:
     inner = folder.inner(one.directory)
-    if hashlib.sha256(inner.read(CONFIG, _ANY)).hexdigest() != one.sha256:
+    if hashlib.sha256(inner.read(CONFIG, MOST_BYTES)).hexdigest() != one.sha256:
         raise ModelError(
             f"{inner.path / CONFIG}: was changed since it was written (its SHA-256 is not the one in "
             f"{folder.path / CONFIG}); {AGAIN}"

@@ -14,7 +14,8 @@ import yaml
 
 from ssnt.__about__ import __version__
 from ssnt.checkpoint.folder import AGAIN, CONFIG, METRICS, MODELS, TRAINING, VOCABULARY, WEIGHTS, Folder
-from ssnt.config import Config, parse_settings
+from ssnt.checkpoint.ours import is_record
+from ssnt.config import Config, parse_settings, to_yaml
 from ssnt.errors import ConfigError, ModelError
 
 FORMAT_VERSION = 1
@@ -26,8 +27,10 @@ TagSet = tuple[str, ...]
 FILES: Mapping[str, tuple[str, ...]] = {"model": (WEIGHTS, VOCABULARY, METRICS), "per-tag": (METRICS,)}
 """The files of each kind that are checked; the model card may be edited."""
 
+MOST_BYTES = 1 << 22
+"""No ``config.yaml`` has more."""
+
 _KEYS = {"model": ("files", "config"), "per-tag": ("files", "config", "models")}
-_MOST_BYTES = 1 << 22
 _MOST_DEPTH = 20
 _SUB_DIRECTORY = re.compile(rf"{MODELS}/[0-9]{{3,9}}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -89,7 +92,7 @@ class Manifest:
             content["models"] = {one.directory: {"tags": list(one.tags), "sha256": one.sha256} for one in self.models}
         content["config"] = self.config.model_dump()
         content["checksum"] = _checksum(content)
-        return _HEADER + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+        return _HEADER + to_yaml(content)
 
 
 def read_manifest(directory: str | Path | Folder) -> Manifest:
@@ -126,10 +129,9 @@ def _text(folder: Folder) -> str:
         what = "is a file; expected a model directory" if path.exists() else "there is no such model directory"
         raise ModelError(f"{path}: {what}")
     if not folder.has(CONFIG):
-        unfinished = next((name for name in (TRAINING, MODELS) if folder.has(name)), None)
-        if unfinished is not None and not folder.has(WEIGHTS):
+        if is_record(path / TRAINING / CONFIG) and not folder.has(WEIGHTS):
             raise ModelError(
-                f"{path}: holds an unfinished training ({unfinished}/) but no model yet; "
+                f"{path}: holds an unfinished training ({TRAINING}/) but no model yet; "
                 f"go on with it: ssnt train --resume --out {path}"
             )
         known = [name for name in (WEIGHTS, VOCABULARY, METRICS) if folder.has(name)]
@@ -137,7 +139,7 @@ def _text(folder: Folder) -> str:
             raise ModelError(f"{path / CONFIG}: is missing, though there is {' and '.join(known)}; {AGAIN}")
         raise ModelError(f"{path}: is not a model directory: there is no {CONFIG} in it")
     try:
-        return folder.read(CONFIG, _MOST_BYTES).decode("utf-8")
+        return folder.read(CONFIG, MOST_BYTES).decode("utf-8")
     except UnicodeDecodeError:
         raise ModelError(f"{path / CONFIG}: is not valid UTF-8; {AGAIN}") from None
 

@@ -51,7 +51,7 @@ def save_model(
     """
     require_free(directory, overwrite=overwrite)
     with staged(directory) as stage:
-        old = _listed(directory)
+        old = listed_files(directory)
         _write_model(stage, SavedModel(model, vocabulary, config, metrics), name or _name(directory))
     remove_unlisted(directory, old, (WEIGHTS, VOCABULARY, METRICS))
 
@@ -82,8 +82,9 @@ def save_per_tag(
     require_free(directory, overwrite=overwrite, beside=(TRAINING, MODELS))
     index = [_listed_model(Path(directory), tags, place) for tags, place in models.items()]
     with staged(directory) as stage:
+        old = listed_files(directory)
         _write_index(stage, index, config, metrics, name or _name(directory))
-    remove_unlisted(directory, (WEIGHTS, VOCABULARY), ())
+    remove_unlisted(directory, old, (METRICS, *(one.directory for one in index)))
 
 
 def save_models(
@@ -107,8 +108,8 @@ def save_models(
     """
     require_free(directory, overwrite=overwrite)
     with staged(directory) as stage:
-        old = _listed(directory)
-        first = _first_free(Path(directory))
+        old = listed_files(directory)
+        first = first_free_number(Path(directory))
         index = []
         for number, (tags, saved) in enumerate(sorted(models.items()), start=first):
             place = stage / MODELS / f"{number:03d}"
@@ -141,6 +142,21 @@ def update_metrics(directory: str | Path, metrics: Mapping[str, Any]) -> None:
         files = {**manifest.files, METRICS: hashlib.sha256(content).hexdigest()}
         new = Manifest(manifest.kind, manifest.config, files, manifest.models, manifest.ssnt_version)
         write_text(stage / CONFIG, new.to_text())
+
+
+def listed_files(directory: str | Path) -> tuple[str, ...]:
+    """What a directory has of the model that is in it now."""
+    try:
+        manifest = read_manifest(directory)
+    except ModelError:
+        return ()
+    return (*manifest.files, *(one.directory for one in manifest.models))
+
+
+def first_free_number(directory: Path) -> int:
+    """A number above those of the models that are there, which stay until the new ones have taken over."""
+    taken = [int(place.name) for place in directory.glob(f"{MODELS}/*") if place.name.isdecimal()]
+    return max(taken, default=-1) + 1
 
 
 def without_places(config: Config) -> Config:
@@ -192,21 +208,6 @@ def _listed_model(directory: Path, tags: TagSet, place: str) -> SubModel:
     if manifest.kind != "model":
         raise ModelError(f"{directory / place}: expected a single model, got one for each tag set")
     return SubModel(place, tag_set(tags), sha256_of(directory / place / CONFIG))
-
-
-def _listed(directory: str | Path) -> tuple[str, ...]:
-    """What a directory has of the model that is in it now."""
-    try:
-        manifest = read_manifest(directory)
-    except ModelError:
-        return ()
-    return (*manifest.files, *(one.directory for one in manifest.models))
-
-
-def _first_free(directory: Path) -> int:
-    """A number above those of the models that are there, which stay until the new ones have taken over."""
-    taken = [int(place.name) for place in directory.glob(f"{MODELS}/*") if place.name.isdecimal()]
-    return max(taken, default=-1) + 1
 
 
 def _name(directory: str | Path) -> str:

@@ -20,6 +20,7 @@ from ssnt.config.files import (
     parse_settings,
     preset_path,
     read_settings,
+    to_yaml,
 )
 from ssnt.config.model import VARIANTS, ArchitectureConfig, ModelConfig, Transition
 from ssnt.config.run import (
@@ -61,4 +62,5 @@ __all__ = [
     "parse_settings",
     "preset_path",
     "read_settings",
+    "to_yaml",
 ]

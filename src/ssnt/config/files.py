@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
@@ -19,16 +20,34 @@ from ssnt.errors import ConfigError
 PRESETS = ("inflection", "summarisation", "g2p", "quickstart")
 """The settings that come with the package, by name: commented YAML files."""
 
+_SINGLE_QUOTED, _DOUBLE_QUOTED = r"'(?:[^']|'')*'", r'"(?:[^"\\]|\\.)*"'
+_QUOTED = re.compile(f"{_SINGLE_QUOTED}|{_DOUBLE_QUOTED}", re.DOTALL)
+_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
+
 
 class _Loader(yaml.SafeLoader):
     """Reads ``1e-3`` as a number, which YAML 1.1 does not, and refuses a key given twice."""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9][0-9_]*)(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
+class _Dumper(yaml.SafeDumper):
+    """Writes what :class:`_Loader` reads back as the same: the text ``1e3`` in quotes."""
+
+
+for _class in (_Loader, _Dumper):
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(?:[0-9][0-9_]*)(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+        list("-+0123456789"),
+    )
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    # other ends of lines than \n become one when they are read, unless they are escaped
+    style = '"' if set(text) & set("\r\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 def _mapping_without_repeats(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -107,6 +126,11 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> dict[str, Any]:
     """Settings from the command line, such as ``training.max_epochs=5``, as nested dictionaries.
 
+    A value is YAML. But where a setting may be text, all of it is that text, so that ``#``, ``,`` and ``:`` stand for
+    themselves; only ``null``, ``~`` and nothing at all mean None, quotes around it are taken off, and a whole number is
+    one where the setting may be a number too. Space around the text is left out unless it is in quotes or is all there
+    is.
+
     Raises:
         ConfigError: One is not of this form, or names no setting.
     """
@@ -116,14 +140,48 @@ def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> 
         keys = name.strip().split(".")
         if not equals or not all(keys):
             raise ConfigError(f"{override!r}: expected section.setting=value, such as training.max_epochs=5")
-        value: Any = parse_settings(f"value: {text}" if text else "value:", repr(override)).get("value")
         parent = section_of(cls, keys[:-1])
-        if parent is None or keys[-1] not in parent.model_fields:
-            raise ConfigError(unknown_setting(cls, keys, value))
+        field = None if parent is None else parent.model_fields.get(keys[-1])
+        if field is None:
+            raise ConfigError(unknown_setting(cls, keys, _plain_value(text)))
+        kinds = _kinds(field.annotation)
+        value: Any = _text_value(text, kinds, override) if str in kinds else _yaml_value(text, override)
         for key in reversed(keys):
             value = {key: value}
         result = merged(result, value)
     return result
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The types that a setting may have, without what else is said about them."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return {kind for part in get_args(annotation) for kind in _kinds(part)}
+    return {annotation}
+
+
+def _text_value(text: str, kinds: Collection[Any], override: str) -> Any:
+    """The value of a setting that may be text."""
+    stripped = text.strip() or text
+    if stripped in ("", "null", "~"):
+        return None
+    if _QUOTED.fullmatch(stripped):
+        return _yaml_value(stripped, override)
+    return int(stripped) if int in kinds and _WHOLE_NUMBER.fullmatch(stripped) else stripped
+
+
+def _yaml_value(text: str, override: str) -> Any:
+    return parse_settings(f"value: {text}" if text else "value:", repr(override)).get("value")
+
+
+def _plain_value(text: str) -> Any:
+    """A value for a message, as it would be read if it can be."""
+    try:
+        return _yaml_value(text, "")
+    except ConfigError:
+        return text
 
 
 def load_config(
@@ -151,4 +209,10 @@ def load_config(
 
 def dump_config(config: BaseModel) -> str:
     """All settings as YAML, which :func:`load_config` reads back to the same."""
-    return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True, width=120)
+    return to_yaml(config.model_dump())
+
+
+def to_yaml(value: Any) -> str:
+    """Plain values as YAML, which :func:`parse_settings` reads back to the same."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text

@@ -35,7 +35,8 @@ class DataConfig(Settings):
         format: How the files are laid out.
         source_column: Column of the input, by number or by name in the first line; None: what the format says.
         target_column: Column of the output.
-        tags_column: Column of the tags; None: what the format says, which for ``tsv`` and ``jsonl`` is no tags.
+        tags_column: Column of the tags; None: what the format says, which for ``tsv`` is no tags, and for ``jsonl`` the
+            key ``tags`` if the lines have it.
         tag_separator: What stands between two tags of a column; None: what the format says (``;`` for most).
         source_unit: What a source symbol is; None: what the format says (characters for most).
         target_unit: What a target symbol is; None: what the format says.
@@ -135,8 +136,9 @@ class TrainingConfig(Settings):
         fastemit: Weight of the term that makes an online model write earlier; 0: none.
         average: The weights of so many of the best validations are averaged at the end; 1: the best alone.
         checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.
-        per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all.
-        workers: Processes that train the models of ``per_tag``; None: one a core.
+        per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all. These are
+            trained on the CPU. A tag set of which fewer than two examples can be used has no model.
+        workers: Processes that train the models of ``per_tag``, each in one thread; None: one a core.
         tensorboard: Whether to log for TensorBoard too (``pip install ssnt[tb]``).
     """
 
@@ -196,12 +198,12 @@ class HardwareConfig(Settings):
     """What it runs on.
 
     Attributes:
-        accelerator: ``cpu``, ``gpu``, or ``auto``: a GPU if there is one.
+        accelerator: ``cpu``, ``gpu``, or ``auto``: a GPU if there is one (with ``training.per_tag`` always the CPU).
         devices: How many processes or GPUs train together on a machine.
         nodes: How many machines train together.
         precision: ``float32``, ``bfloat16`` or ``float16`` (mixed: weights stay float32), or ``float64``.
         threads: Threads of each process, for torch and Numba alike; None: one for hidden sizes up to 256, else one a
-            core.
+            core. With ``training.per_tag`` every model is trained in one thread, and this is for the evaluation of all.
     """
 
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Lengths = npt.NDArray[np.integer]
 Indices = npt.NDArray[np.int64]
 
+_FIRST_LOOK = 64  # examples
+
 
 def plan_batches(
     src_lens: Lengths, tgt_lens: Lengths, batch: BatchConfig, *, seed: int, epoch: int, shards: int = 1
@@ -142,12 +144,23 @@ def _cut(order: Indices, src_lens: Lengths, tgt_lens: Lengths, limits: _Limits) 
         return [order[start : start + size] for start in range(0, len(order), size)]
     batches, start = [], 0
     while start < len(order):
-        window = order[start : start + size]
-        longest_src = np.maximum.accumulate(src_lens[window].astype(np.int64))
-        longest_tgt = np.maximum.accumulate(tgt_lens[window].astype(np.int64))
-        cells = np.arange(1, len(window) + 1) * longest_src * longest_tgt
-        # cells never fall, so those that fit come first; an example that is too large by itself is a batch
-        fitting = max(1, int(np.searchsorted(cells, max_cells, side="right")))
-        batches.append(window[:fitting])
-        start += fitting
+        rest, width, fitting = order[start : start + size], _FIRST_LOOK, 0
+        # twice as many are looked at for as long as all fit: for each batch about as many as it gets, however large
+        # the size that it may have
+        while fitting < len(rest):
+            window = rest[:width]
+            fitting = _fitting(src_lens[window], tgt_lens[window], max_cells)
+            if fitting < len(window):
+                break
+            width *= 2
+        batches.append(rest[: max(1, fitting)])  # an example that is too large by itself is a batch
+        start += len(batches[-1])
     return batches
+
+
+def _fitting(src_lens: Lengths, tgt_lens: Lengths, max_cells: int) -> int:
+    """How many examples, from the first on, have no more cells together than allowed."""
+    longest_src = np.maximum.accumulate(src_lens.astype(np.int64))
+    longest_tgt = np.maximum.accumulate(tgt_lens.astype(np.int64))
+    cells = np.arange(1, len(src_lens) + 1) * longest_src * longest_tgt
+    return int(np.searchsorted(cells, max_cells, side="right"))  # cells never fall, so those that fit come first

@@ -18,7 +18,6 @@ from ssnt.data.oddities import LineWatch, invisible, padded, search_limit
 from ssnt.data.readers import iterate
 from ssnt.data.repeats import Repeats
 from ssnt.data.stats import Census, Stats, as_vocabulary, file_stats
-from ssnt.data.text import normalise
 from ssnt.data.vocab import Vocabulary
 
 if TYPE_CHECKING:
@@ -90,7 +89,8 @@ def check_file(
         path: The file; ``-`` for standard input.
         data: How it is laid out, what its symbols are, and which pairs are used.
         needs_target: Whether every example must have a target, as for training and evaluation.
-        needs_tags: Whether every line must say what its tags are; None: what the layout says.
+        needs_tags: Whether every line must say what its tags are; None: whether the training data has tags, or what the
+            layout says if the file itself is for training. If False, tags are ignored.
         against: The vocabulary of the training data, or the training file: what is unseen in it is counted. None: the
             file itself is for training.
         search: The settings of the search, whose longest output targets should not exceed; None: the defaults.
@@ -103,9 +103,12 @@ def check_file(
         DataError: Byte-pair units would have to be learnt from standard input or a pipe.
     """
     is_training = needs_target and against is None
-    census = Census(path, data, as_vocabulary(against, data), needs_target=needs_target)
+    vocabulary = as_vocabulary(against, data)
+    if vocabulary is not None and needs_tags is None:
+        needs_tags = vocabulary.tags is not None  # as in training
+    census = Census(path, data, vocabulary, needs_target=needs_target)
     found = _Findings(path, limit, on_problem)
-    checker = _Checker(path, data, census, found, search)
+    checker = _Checker(path, data, census, found, search, ignores_tags=needs_tags is False)
     watch = LineWatch(resolve_format(data), found.warn)
     for one in iterate(path, data, needs_target=needs_target, needs_tags=needs_tags, watch=watch):
         if isinstance(one, Problem):
@@ -180,21 +183,30 @@ class _Checker:
     """Looks at the usable examples of a file, one after another and then as a whole."""
 
     def __init__(
-        self, path: str, data: DataConfig, census: Census, found: _Findings, search: SearchConfig | None
+        self,
+        path: str,
+        data: DataConfig,
+        census: Census,
+        found: _Findings,
+        search: SearchConfig | None,
+        *,
+        ignores_tags: bool,
     ) -> None:
         self._path, self._census, self._found = path, census, found
-        self._data, self._form = data, resolve_format(data)
+        self._form, self._ignores_tags = resolve_format(data), ignores_tags
         self._longest = search_limit(search)
         self._repeats = Repeats()
         self._has_tags = self._form.layout in ("columns", "morph-trans") and self._form.may_have_tags
         self._without_tags = array("Q")
-        self._only_line = 0
+        self._kept_line = 0
 
     def add(self, example: Example) -> None:
         """Looks at an example."""
         found, path, line = self._found, self._path, example.line
-        self._only_line = line
+        kept = self._census.report.kept
         src_len, tgt_len = self._census.add(example)
+        if self._census.report.kept > kept:
+            self._kept_line = line
         for what, text, unit in (
             ("source", example.source, self._form.source_unit),
             ("target", example.target, self._form.target_unit),
@@ -207,7 +219,7 @@ class _Checker:
                     found.warn("control character", path, line, f"the {what} holds {found_there}")
             if unit != "tokens" and padded(text):
                 found.warn("surrounding space", path, line, f"the {what} begins or ends with whitespace: {text!r}")
-        if not example.tags:
+        if not example.tags and not self._ignores_tags:
             self._note_no_tags(line)
         if example.target is None:
             return
@@ -219,7 +231,8 @@ class _Checker:
                 f"the target has {tgt_len} symbols, and the search writes at most {longest} for a source of "
                 f"{src_len}; raise search.max_length or search.max_length_ratio",
             )
-        self._repeats.add(self._normalise(example.source), self._normalise(example.target), example.tags, line)
+        normalise = self._census.normalise
+        self._repeats.add(normalise(example.source), normalise(example.target), example.tags, line)
 
     def finish(self, is_training: bool) -> None:
         """Looks at the file as a whole."""
@@ -235,8 +248,8 @@ class _Checker:
             self._finish_training()
         else:
             self._finish_unseen()
-        if is_training and census.examples == 1 and not found.errors:
-            found.fail("only one line", self._only_line, "there is only one example; a model cannot be trained on one")
+        if is_training and census.report.kept == 1 and not found.errors:
+            found.fail("only one line", self._kept_line, census.report.only_one())
 
     def _note_no_tags(self, line: int) -> None:
         """Remembers a line without tags: whether that is odd is known at the end."""
@@ -283,9 +296,6 @@ class _Checker:
             min(lines[symbol] for symbol in unseen),
             f"{message}, {_count(sum(unseen.values()), 'time')}: {_listed(unseen, lines)}",
         )
-
-    def _normalise(self, text: str) -> str:
-        return normalise(text, lowercase=self._data.lowercase, digits_to_hash=self._data.digits_to_hash)
 
 
 def _listed(symbols: Collection[str], lines: Mapping[str, int]) -> str:

@@ -87,6 +87,11 @@ class FilterReport:
             return f"{self.kept} of {self.total} pairs are used; left out: {which}"
         return f"none of {self.total} pairs is left after the filters, which took {which}; raise these limits"
 
+    def only_one(self) -> str:
+        """Says that the one pair that is left is not enough to train on, and which filters took others."""
+        message = "there is only one example; a model cannot be trained on one"
+        return f"{message} ({self.sentence()}; raise these limits)" if self.taken else message
+
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
         names = ("max_source_length", "max_target_length", "max_cells")

@@ -108,7 +108,7 @@ def prepare(path: str, data: DataConfig, vocabulary: Vocabulary | None, *, is_tr
         StorageError: The cache cannot be written.
     """
     _check_purpose(vocabulary, is_training)
-    files = _regular_files(path, data)
+    files = regular_files(path, data)
     states, hashes = _states(files), _hashes(files)
     filters = Filters.of(data) if is_training else Filters()
     settings = {"files": hashes, **_settings(data, vocabulary, filters)}
@@ -118,8 +118,8 @@ def prepare(path: str, data: DataConfig, vocabulary: Vocabulary | None, *, is_tr
     needs_tags = None if vocabulary is None else vocabulary.tags is not None
     for _ in range(3):
         if (found := _open(root, key, vocabulary)) is not None:
-            if is_training and found.report.total == 1:
-                raise DataError(f"{path}:{found.lines[0]}: there is only one example; a model cannot be trained on one")
+            if is_training and found.report.kept == 1:
+                raise DataError(f"{path}:{found.lines[0]}: {found.report.only_one()}")
             return found
         with new_entry(root, key) as (directory, manifest), storage_errors(root):
             manifest["settings"] = settings
@@ -168,7 +168,7 @@ def _check_purpose(vocabulary: Vocabulary | None, is_training: bool) -> None:
         raise DataError("a vocabulary is made from training data only: expected one for data that is not for training")
 
 
-def _regular_files(path: str, data: DataConfig) -> tuple[str, ...]:
+def regular_files(path: str, data: DataConfig) -> tuple[str, ...]:
     """The files to read, which must be such that they can be read twice."""
     files = files_of(path, data)
     again = "it is read more than once, which only a file can be; save it to one first"

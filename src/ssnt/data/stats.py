@@ -151,7 +151,7 @@ class Census:
         path: The file that they come from, for byte-pair units and messages.
         data: The settings.
         against: A vocabulary to compare with. Then the examples are not for training: they are divided by its units
-            and not filtered.
+            and not filtered, and normalised as it says.
         needs_target: Whether the examples have targets.
 
     Raises:
@@ -177,8 +177,8 @@ class Census:
     def add(self, example: Example) -> tuple[int, int]:
         """Counts an example, and returns the lengths of its source and target."""
         self.examples += 1
-        source = self._units[0].split(self._normalise(example.source))
-        target = [] if example.target is None else self._units[1].split(self._normalise(example.target))
+        source = self._units[0].split(self.normalise(example.source))
+        target = [] if example.target is None else self._units[1].split(self.normalise(example.target))
         self.source.lengths[len(source)] += 1
         self.tag_sets[example.tags] += 1
         verdict = self.filters.verdict(len(source), len(target))
@@ -218,7 +218,10 @@ class Census:
         )
         return source, target, tags
 
-    def _normalise(self, text: str) -> str:
+    def normalise(self, text: str) -> str:
+        """Text as it is before it is divided: by the given vocabulary, or by the settings if it is for training."""
+        if self._against is not None:
+            return self._against.normalise(text)
         return normalise(text, lowercase=self._data.lowercase, digits_to_hash=self._data.digits_to_hash)
 
 

@@ -119,7 +119,7 @@ class Bpe:
         tokenizer: A byte-pair model as the ``tokenizers`` library describes it in JSON.
 
     Raises:
-        DataError: It is no such description.
+        DataError: It is no such description, or one of more than :func:`train_bpe` makes.
     """
 
     def __init__(self, tokenizer: str) -> None:
@@ -169,6 +169,10 @@ _NAMES = (*_SIMPLE, "bpe")
 _UNKNOWN = "\uffff"
 # A word with the space before it; longer stretches of whitespace are pieces of their own.
 _WORDS = r"\s?\S+|\s+"
+# What the library can do besides, and what is not wanted: all of it changes symbols, or drops some.
+_TOKENIZER_OPTIONS = ("truncation", "padding", "normalizer", "post_processor", "added_tokens")
+_MODEL_OPTIONS = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback")
+_UNUSABLE = "the description of the byte-pair units cannot be used"
 
 
 def make_unit(name: UnitName) -> Characters | Graphemes | Tokens:
@@ -262,11 +266,42 @@ def _nonempty(texts: Iterable[str]) -> Iterator[str]:
 def _load_tokenizer(description: str) -> Tokenizer:
     from tokenizers import Tokenizer
 
+    _check_description(description)
     try:
         tokenizer: Tokenizer = Tokenizer.from_str(description)
     except Exception as error:  # the library raises nothing more precise
         raise DataError(f"the description of the byte-pair units cannot be read: {error}") from error
     return tokenizer
+
+
+def _check_description(description: str) -> None:
+    """Refuses what loses text, is random, or makes the library panic when it splits, which is no error to catch."""
+    try:
+        described = json.loads(description)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the description of the byte-pair units cannot be read: {error}") from None
+    model = _object(described, "model")
+    words = _object(described, "pre_tokenizer")
+    found = {
+        **{name: described.get(name) or None for name in _TOKENIZER_OPTIONS},
+        **{f"model.{name}": model.get(name) or None for name in _MODEL_OPTIONS},
+    }
+    for name, value in found.items():
+        if value is not None:
+            raise DataError(f"{_UNUSABLE}: {name}: expected nothing, got {value!r:.80}")
+    kinds = (model.get("type"), words.get("type"), words.get("behavior"))
+    if kinds != ("BPE", "Split", "Isolated"):
+        raise DataError(f"{_UNUSABLE}: expected a model BPE of words that are split and isolated, got {kinds!r:.80}")
+    unknown = model.get("unk_token")
+    if not isinstance(unknown, str) or unknown not in _object(model, "vocab", "model."):
+        raise DataError(f"{_UNUSABLE}: model.unk_token: expected one of model.vocab, got {unknown!r:.80}")
+
+
+def _object(value: Any, name: str, inside: str = "") -> dict[str, Any]:
+    member = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(member, dict):
+        raise DataError(f"{_UNUSABLE}: {inside}{name}: expected an object, got {member!r:.80}")
+    return member
 
 
 def _pieces(text: str, offsets: Iterable[tuple[int, int]]) -> list[str]:

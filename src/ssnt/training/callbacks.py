@@ -128,7 +128,8 @@ class Conductor(Callback):
         if progress.epoch > self._config.training.max_epochs:
             return False
         is_complete = progress.epoch_step >= len(self._data.plan(progress.epoch))
-        return is_complete or progress.is_out_of_steps(self._config)
+        # a run that goes on with fewer steps may be out of them before the first of an epoch: nothing to measure then
+        return is_complete or (progress.epoch_step > 0 and progress.is_out_of_steps(self._config))
 
     def _look_up(self, trainer: Trainer, module: TrainingModule, now: float) -> None:
         """Stops or writes a checkpoint, if it is time for either; several processes agree on that."""

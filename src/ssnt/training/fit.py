@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ def check_settings(config: Config) -> str:
 def finished_because(config: Config) -> str | None:
     """Why the training in ``config.out`` has ended, if it has and its model is there; None if there is more to do."""
     directory = RunDirectory(str(config.out))
-    if not directory.has_model or not directory.last.exists():
+    if not directory.has_model or directory.is_model_old or not directory.last.exists():
         return None
     progress = Progress.from_state(read_checkpoint(directory.last)["progress"])
     try:
@@ -156,7 +157,7 @@ def finished_because(config: Config) -> str | None:
 def _interrupted(around: Surroundings, what: str) -> TrainingInterrupted:
     message = "stopped before training began"
     if around.directory.has_run:
-        message = f"{what}; go on with: ssnt train --resume --out {around.config.out}"
+        message = f"{what}; go on with: ssnt train --resume --out {shlex.quote(str(around.config.out))}"
     around.display.close()
     around.display.note(message)
     return TrainingInterrupted(message)
@@ -228,9 +229,15 @@ class _Run:
         if self._resume:
             directory.check_same(self._config, data.hashes())
             directory.complete_model()
+            if directory.has_model and not directory.is_model_old and not directory.last.exists():
+                raise ConfigError(
+                    f"{directory.out}: the model is finished, and the checkpoint from which its training could go on is "
+                    "gone; leave it as it is, or start anew with --overwrite"
+                )
         elif self._overwrite:
             directory.clear()
-        directory.write_record(self._config, data.hashes())
+        is_old = directory.is_model_old if self._resume else directory.has_model
+        directory.write_record(self._config, data.hashes(), replaces_model=is_old)
         for note in _notes(self._config, data):
             self._around.display.note(note)
 
@@ -294,6 +301,8 @@ class _Run:
             },
         )
         save_model(directory.out, model, data.train.vocabulary, config, metrics, overwrite=True)
+        if directory.is_model_old:
+            directory.write_record(config, data.hashes())  # it no longer is
         for score in scores:
             self._around.display.note(f"dev {score}")
         self._around.display.note(f"the model is in {directory.out}")

@@ -2,40 +2,45 @@
 
 The data is read once and divided by tag set. Each model is trained by one process in one thread, ``training.workers``
 of them at a time, and has a directory of its own in ``out/models``, so that a training that was stopped goes on model
-by model. A tag set without development examples has its epoch chosen by training perplexity.
+by model. A tag set without development examples has its epoch chosen by training perplexity. A tag set of which fewer
+than two examples can be used has no model.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import queue
+import shlex
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ssnt.checkpoint import metrics_record, save_per_tag
+from ssnt.checkpoint import metrics_record, read_manifest, save_per_tag
 from ssnt.checkpoint.manifest import TagSet, tag_set
+from ssnt.checkpoint.save import first_free_number
 from ssnt.config import Config
 from ssnt.data.formats import resolve_format
+from ssnt.data.prepared import regular_files
 from ssnt.data.readers import files_of, read_examples
-from ssnt.errors import ConfigError, ModelError, SsntError
-from ssnt.evaluation import evaluate_model
+from ssnt.errors import ConfigError, DataError, ModelError, SsntError
+from ssnt.evaluation import Evaluation, evaluate_model
 from ssnt.files import sha256_of, write_text
 from ssnt.pipeline import PerTagTransducer, Transducer
 from ssnt.training.display import Display
 from ssnt.training.fit import check_settings, finished_because
 from ssnt.training.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.training.run_directory import RunDirectory
+from ssnt.training.tag_sets import by_tags, left_out_of, notes_on, shown_tags, some
 from ssnt.training.threads import cores, limited_threads
 from ssnt.training.validation import FINAL_METRICS
 from ssnt.training.worker import Report, Worker
 from ssnt.types import Example
 
-_SHOWN = 5
 _POLL = 0.1  # seconds between looks at whether somebody wants to stop
 
 
@@ -66,32 +71,36 @@ class Outcome:
     Attributes:
         done: Those that are finished.
         failed: Those that are not, with the reasons.
+        lasting: Those of the failed ones that fail again however often they are tried.
+        left_out: The tag sets that no model can be trained for, with the reasons.
     """
 
     done: list[Task] = field(default_factory=list)
     failed: dict[Task, str] = field(default_factory=dict)
+    lasting: set[Task] = field(default_factory=set)
+    left_out: dict[TagSet, str] = field(default_factory=dict)
 
 
 def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Display) -> Transducer:
     """Trains one model for each tag set of the training data, and puts them into one directory.
 
     Raises:
+        ConfigError: A setting is missing, or asks for what these small models cannot have.
+        DataError: The data cannot be used, or no tag set has two examples.
         ModelError: Some models could not be trained; the others are saved.
         TrainingInterrupted: It was stopped by a signal.
     """
+    _check_hardware(config)
     out = check_settings(config)
-    if config.hardware.devices * config.hardware.nodes > 1:
-        raise ConfigError(
-            "settings 'training.per_tag' and 'hardware.devices': each of these models is trained by one process; set "
-            "hardware.devices and hardware.nodes to 1, and training.workers to the number of models trained at a time"
-        )
     directory = RunDirectory(out)
     directory.check(resume=resume, overwrite=overwrite)
     stop, outcome = Stop(), Outcome()
     with stop.on_signals(), directory.locked():
         try:
             with stop.giving_up_allowed():
-                tasks, dev = _open(config, directory, resume=resume, overwrite=overwrite, display=display)
+                tasks, dev, outcome.left_out = _open(
+                    config, directory, resume=resume, overwrite=overwrite, display=display
+                )
                 outcome.done += [task for task in tasks if _is_finished(task)]
             left = [task for task in tasks if task not in outcome.done]
             if left:
@@ -99,20 +108,55 @@ def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Dis
             with stop.giving_up_allowed():
                 return _finish(directory, config, outcome, dev, display, is_new=bool(left))
         except StopNow:
-            done = f"{len(outcome.done)} models are finished" if outcome.done else "no model is finished"
-            message = f"stopped; {done}; go on with: ssnt train --resume --out {out}"
+            done = f"{len(outcome.done) or 'no'} {'models are' if len(outcome.done) > 1 else 'model is'} finished"
+            message = f"stopped; {done}; go on with: ssnt train --resume --out {shlex.quote(str(out))}"
             display.close()
             display.note(message)
             raise TrainingInterrupted(message) from None
 
 
+def _check_hardware(config: Config) -> None:
+    """Refuses what training in many processes of one thread each would have to ignore.
+
+    Raises:
+        ConfigError: A setting asks for it.
+    """
+    hardware = config.hardware
+    if hardware.devices * hardware.nodes > 1:
+        raise ConfigError(
+            "settings 'training.per_tag' and 'hardware.devices': each of these models is trained by one process; set "
+            "hardware.devices and hardware.nodes to 1, and training.workers to the number of models trained at a time"
+        )
+    if hardware.accelerator == "gpu":
+        raise ConfigError(
+            "settings 'training.per_tag' and 'hardware.accelerator': these models are trained on the CPU, got 'gpu'; "
+            "set hardware.accelerator to cpu or auto"
+        )
+    if hardware.precision == "float16":
+        raise ConfigError(
+            "settings 'training.per_tag' and 'hardware.precision': these models are trained on the CPU, which cannot "
+            "train in 'float16'; set hardware.precision to bfloat16 or float32"
+        )
+
+
 def _open(
     config: Config, directory: RunDirectory, *, resume: bool, overwrite: bool, display: Display
-) -> tuple[list[Task], list[Example]]:
-    """Divides the data, and makes sure that the training may write where it is to write."""
-    train = _by_tags(read_examples(str(config.data.train), config.data, needs_tags=True))
+) -> tuple[list[Task], list[Example], dict[TagSet, str]]:
+    """Divides the data, and makes sure that the training may write where it is to write.
+
+    Returns:
+        The trainings, the development examples, and why tag sets are left out.
+    """
+    for path in (config.data.train, config.data.dev):
+        if path is not None:
+            regular_files(path, config.data)
+    train = by_tags(read_examples(str(config.data.train), config.data, needs_tags=True))
     dev_examples = [] if config.data.dev is None else list(read_examples(config.data.dev, config.data, needs_tags=True))
-    dev = _by_tags(dev_examples)
+    dev = by_tags(dev_examples)
+    left_out = left_out_of(config, train)
+    if len(left_out) == len(train):
+        reasons = "\n".join(some(left_out.values()))
+        raise DataError(f"{config.data.train}: there is no tag set that a model can be trained for\n{reasons}")
     hashes = {
         part: _data_hash(path, config)
         for part, path in (("train", config.data.train), ("dev", config.data.dev))
@@ -123,28 +167,25 @@ def _open(
         directory.complete_model()
     elif overwrite:
         directory.clear()
-    directory.write_record(config, hashes)
-    for note in _notes(config, train, dev):
+    # the models of a directory that is to be replaced stay until the new ones are all there
+    first = directory.first_model if resume else first_free_number(directory.out)
+    directory.write_record(config, hashes, first_model=first)
+    for note in notes_on(config, train, dev, left_out):
         display.note(note)
     tasks = []
-    for number, tags in enumerate(sorted(train)):
+    for number, tags in enumerate(sorted(train), start=first):
+        if tags in left_out:
+            continue
         files = {"train": train[tags], "dev": dev.get(tags, [])}
         paths = {part: _write_part(directory, number, part, found) for part, found in files.items() if found}
         place = f"models/{number:03d}"
         tasks.append(Task(tags, place, _own_config(config, directory, place, paths)))
-    return tasks, dev_examples
+    return tasks, dev_examples, left_out
 
 
 def _is_finished(task: Task) -> bool:
     RunDirectory(str(task.config.out)).complete_model()
     return finished_because(task.config) is not None
-
-
-def _by_tags(examples: Iterable[Example]) -> dict[TagSet, list[Example]]:
-    found: dict[TagSet, list[Example]] = {}
-    for example in examples:
-        found.setdefault(tag_set(example.tags), []).append(example)
-    return found
 
 
 def _data_hash(path: str, config: Config) -> str:
@@ -190,33 +231,6 @@ def _cache(directory: RunDirectory) -> Path:
     return directory.training / "cache"
 
 
-def _notes(
-    config: Config, train: Mapping[TagSet, Sequence[Example]], dev: Mapping[TagSet, Sequence[Example]]
-) -> list[str]:
-    """What the user should know before training starts."""
-    notes = [f"{len(train)} tag sets in {config.data.train}: one model for each"]
-    unseen = Counter({tags: len(found) for tags, found in dev.items() if tags not in train})
-    if unseen:
-        shown = ", ".join(f"{shown_tags(tags)} ({count})" for tags, count in unseen.most_common(_SHOWN))
-        more = ", ..." if len(unseen) > _SHOWN else ""
-        notes.append(
-            f"{config.data.dev}: {unseen.total()} examples have tag sets that the training data does not have, so that "
-            f"there will be no model for them: {shown}{more}"
-        )
-    if without := [tags for tags in train if tags not in dev]:
-        shown = ", ".join(map(shown_tags, without[:_SHOWN])) + (", ..." if len(without) > _SHOWN else "")
-        notes.append(
-            f"tag sets without development examples, whose epochs are chosen by training perplexity: {len(without)} "
-            f"({shown})"
-        )
-    return notes
-
-
-def shown_tags(tags: TagSet) -> str:
-    """A tag set as it is shown."""
-    return ";".join(tags) if tags else "(no tags)"
-
-
 def _train_all(tasks: Sequence[Task], outcome: Outcome, config: Config, display: Display, stop: Stop) -> None:
     """Trains models side by side, until there are none left or somebody wants to stop."""
     left: queue.SimpleQueue[Task] = queue.SimpleQueue()
@@ -233,8 +247,11 @@ def _train_all(tasks: Sequence[Task], outcome: Outcome, config: Config, display:
                 outcome.done.append(task)
                 text = f"{task.name} {report['score']}"
             elif state == "failed":
-                outcome.failed[task] = str(report["message"])
-                text = f"{task.name} failed: {report['message']}"
+                # the advice in a message is about the training of one model; it is the whole that goes on
+                message = str(report["message"]).replace(f"--out {task.config.out}", f"--out {config.out}")
+                outcome.failed[task] = message
+                outcome.lasting |= {task} if report.get("is_lasting") else set()
+                text = f"{task.name} failed: {message}"
             elif "epoch" in report:
                 value = "" if report["value"] is None else f"  {report['metric']} {report['value']:.4f}"
                 text = f"{task.name} epoch {report['epoch']}{value}"
@@ -282,42 +299,67 @@ def _finish(
     if not is_new and directory.has_model and not outcome.failed:
         try:
             found = Transducer.from_pretrained(directory.out)
+            listed = {one.tags: one.directory for one in read_manifest(directory.out).models}
         except SsntError:  # it is from before some of its models were trained further
             pass
         else:
-            display.note(f"{directory.out}: all {len(outcome.done)} models are finished already; nothing to do")
-            return found
+            if listed == {task.tags: task.place for task in outcome.done}:  # not those of a training before this one
+                display.note(f"{directory.out}: all {len(outcome.done)} models are finished already; nothing to do")
+                return found
     done = sorted(outcome.done, key=lambda task: task.tags)
     if not done:
-        raise ModelError(f"{directory.out}: no model could be trained:\n{_failures(outcome)}")
+        raise ModelError(f"{directory.out}: no model could be trained{_advice(outcome, directory)}")
     models = {task.tags: Transducer.from_pretrained(directory.out / task.place) for task in done}
     transducer = PerTagTransducer(models, config)
-    scores = []
+    evaluation = None
     if dev:
         names = list(dict.fromkeys([config.validation.metric, *FINAL_METRICS]))
         with limited_threads(config.hardware.threads or 1):
-            scores = evaluate_model(transducer, dev, names).scores
+            evaluation = evaluate_model(transducer, dev, names)
     files = {"train": config.data.train, "dev": config.data.dev}
     hashes = {part: _data_hash(path, config) for part, path in files.items() if path is not None}
     transducer.metrics = metrics_record(
-        scores={"dev": scores} if scores else {},
+        scores={} if evaluation is None else {"dev": evaluation.scores},
         data={part: {"file": files[part], "sha256": found} for part, found in hashes.items()},
         seed=config.training.seed,
-        training={"models": len(done), "failed": {task.name: why for task, why in outcome.failed.items()}},
+        training={
+            "models": len(done),
+            "failed": {task.name: why for task, why in outcome.failed.items()},
+            "left_out": {shown_tags(tags): why for tags, why in outcome.left_out.items()},
+        },
     )
     save_per_tag(directory.out, {task.tags: task.place for task in done}, config, transducer.metrics, overwrite=True)
     shutil.rmtree(_cache(directory), ignore_errors=True)
     display.close()
-    for score in scores:
-        display.note(f"dev {score}")
+    for note in [] if evaluation is None else _results(evaluation, models):
+        display.note(note)
     if outcome.failed:
         raise ModelError(
             f"{len(outcome.failed)} of {len(outcome.failed) + len(done)} models could not be trained; the others are "
-            f"in {directory.out}; to try these again: ssnt train --resume --out {directory.out}\n{_failures(outcome)}"
+            f"in {directory.out}{_advice(outcome, directory)}"
         )
     display.note(f"{len(done)} models are in {directory.out}")
     return transducer
 
 
-def _failures(outcome: Outcome) -> str:
-    return "\n".join(f"{task.name}: {why}" for task, why in sorted(outcome.failed.items(), key=lambda one: one[0].tags))
+def _results(evaluation: Evaluation, models: Mapping[TagSet, Transducer]) -> list[str]:
+    """The scores, and why the perplexity is infinite if it is."""
+    impossible = Counter[bool]()  # by whether there is a model
+    for item, question in zip(evaluation.items, evaluation.questions, strict=True):
+        if item.nll is not None and math.isinf(item.nll):
+            impossible[tag_set(question.tags) in models] += len(question.indices)
+    reasons = [f"{impossible[False]} have tag sets without a model"] if impossible[False] else []
+    reasons += [f"{impossible[True]} are impossible for their models"] if impossible[True] else []
+    total = sum(len(question.indices) for question in evaluation.questions)
+    why = f"; of {total} examples, {' and '.join(reasons)}"
+    return [f"dev {one}" + (why if one.name == "perplexity" and reasons else "") for one in evaluation.scores]
+
+
+def _advice(outcome: Outcome, directory: RunDirectory) -> str:
+    """The end of a message about failures: how to try again, if that can help, and the reasons."""
+    again = ""
+    if len(outcome.failed) > len(outcome.lasting):
+        which = "these" if not outcome.lasting else "those that do not fail because of their data"
+        again = f"; to try {which} again: ssnt train --resume --out {directory.out}"
+    failed = sorted(outcome.failed.items(), key=lambda one: one[0].tags)
+    return "\n".join([again, *(f"{task.name}: {why}" for task, why in failed)])

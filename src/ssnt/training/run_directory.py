@@ -8,30 +8,31 @@
     out/training/log.csv                 a line for each epoch
     out/training/tensorboard/            the same for TensorBoard, if asked for
 
-The finished model is written into ``out`` itself.
+The finished model is written into ``out`` itself. One that is there from before is used until then.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import Any, TextIO
 
 from ssnt.__about__ import __version__
-from ssnt.config import Config, read_settings
+from ssnt.checkpoint.folder import MODELS, PENDING, TRAINING
+from ssnt.checkpoint.ours import LOCK, foreign_files, has_model, is_blank, is_ours, is_record, own_models, shown
+from ssnt.checkpoint.publish import finish_move
+from ssnt.checkpoint.save import listed_files
+from ssnt.config import Config, read_settings, to_yaml
 from ssnt.errors import ConfigError, DataError
 from ssnt.files import write_text
 
 FORMAT_VERSION = 1
 """Changes when a run is kept in a way that an older ssnt cannot go on from."""
-
-TRAINING = "training"
 
 MAY_CHANGE = frozenset(
     {
@@ -54,7 +55,6 @@ MAY_CHANGE = frozenset(
 """Settings that a run may go on with when they have changed: how long it goes on, where it runs, and what one changes
 after it has diverged."""
 
-_MODEL_FILES = ("config.yaml", "vocab.json", "model.safetensors", "metrics.json", "README.md", "models", ".pending")
 _HEADER = "# A training run of ssnt. To go on with it: ssnt train --resume --out DIRECTORY\n"
 
 
@@ -80,8 +80,19 @@ class RunDirectory:
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a finished model."""
-        return any((self.out / name / "config.yaml").is_file() for name in ("", ".pending"))
+        """Whether there is a finished model, of this run or from before it."""
+        return has_model(self.out)
+
+    @property
+    def is_model_old(self) -> bool:
+        """Whether the model that is there is from before the run, which has not yet replaced it."""
+        return self.has_run and read_settings(self.record).get("replaces_model") is True
+
+    @property
+    def first_model(self) -> int:
+        """The number of the first model of a run with one for each tag set."""
+        number = read_settings(self.record).get("first_model", 0) if self.has_run else 0
+        return number if isinstance(number, int) else 0
 
     def check(self, *, resume: bool, overwrite: bool) -> None:
         """Refuses to start where something is already, and to go on where nothing is.
@@ -95,16 +106,21 @@ class RunDirectory:
             raise ConfigError(f"{self.out}: is a file; choose another directory for the model (--out, out)")
         if resume:
             self._check_resume()
-            return
         found = self._found()
         if not found:
             return
-        if not self.has_run and not self.has_model and not found & set(_MODEL_FILES):
-            shown = ", ".join(sorted(found)[:3])
+        if not is_ours(self.out):
             raise ConfigError(
-                f"{self.out}: exists, and holds other files ({shown}) and no model; choose another directory "
-                "(--out, out)"
+                f"{self.out}: exists, and holds other files ({shown(sorted(found))}) and no model; choose another "
+                "directory (--out, out)"
             )
+        if foreign := self._foreign():
+            raise ConfigError(
+                f"{self.out}: a model would take the place of files there that ssnt has not written "
+                f"({shown(foreign)}); move them elsewhere, or choose another directory (--out, out)"
+            )
+        if resume:
+            return
         if not overwrite:
             what = "a trained model" if self.has_model else "an unfinished training"
             raise ConfigError(
@@ -128,20 +144,31 @@ class RunDirectory:
         if not self.out.is_dir():
             return set()
         found = {one.name for one in self.out.iterdir()}
-        if TRAINING in found and not self.has_run:
+        if TRAINING in found and self.training.is_dir() and is_blank(self.training):
             found -= {TRAINING}
         return {name for name in found if not name.endswith(".partial")}
 
+    def _foreign(self) -> list[str]:
+        """What is somebody else's and has a name that a training or its model needs."""
+        is_free = not os.path.lexists(self.training) or (self.training.is_dir() and is_blank(self.training))
+        return foreign_files(self.out) + ([] if is_free or is_record(self.record) else [TRAINING])
+
     def clear(self) -> None:
-        """Deletes what a training before has left: its model and all it went on from, and nothing else."""
-        if self.training.is_dir():
-            # the record first: without it there is no run, however much of the rest is left if this is interrupted
-            self.record.unlink(missing_ok=True)
-            for one in self.training.iterdir():
-                if one.name != "lock":
-                    _remove(one)
-        for name in _MODEL_FILES:
-            _remove(self.out / name)
+        """Deletes what a training before has left, apart from its model, which stays until there is a new one."""
+        self.complete_model()
+        listed = listed_files(self.out)
+        if listed or not self.has_model:  # of a model that this ssnt cannot read nobody knows what belongs to it
+            for place in own_models(self.out):
+                if f"{MODELS}/{place.name}" not in listed:
+                    _remove(place)
+        if not is_record(self.record):
+            return
+        # the checkpoint first and the record last: if this is interrupted, what is left is a training at its beginning
+        _remove(self.last)
+        for one in self.training.iterdir():
+            if one.name not in (LOCK, self.record.name):
+                _remove(one)
+        self.record.unlink()
 
     def tidy(self, keep: set[str]) -> None:
         """Deletes files that a killed process has left half written, and weights that are not in ``keep``."""
@@ -151,20 +178,32 @@ class RunDirectory:
 
     def complete_model(self) -> None:
         """Moves the files of a model to their places, if whoever wrote it was killed while moving them."""
-        from ssnt.checkpoint.publish import finish_move
-
-        if (self.out / ".pending").is_dir():
+        if (self.out / PENDING).is_dir() and has_model(self.out):
             finish_move(self.out)
 
-    def write_record(self, config: Config, hashes: Mapping[str, str]) -> None:
-        """Writes down with which settings and data the run goes."""
-        content = {
+    def write_record(
+        self, config: Config, hashes: Mapping[str, str], *, replaces_model: bool = False, first_model: int = 0
+    ) -> None:
+        """Writes down with which settings and data the run goes.
+
+        Args:
+            config: The settings.
+            hashes: SHA-256 of the data.
+            replaces_model: Whether the model that is there now is from before the run.
+            first_model: The number of the first model of a run with one for each tag set: those of a model from
+                before are below.
+        """
+        content: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "ssnt_version": __version__,
             "data_sha256": dict(hashes),
-            "config": config.model_dump(),
         }
-        write_text(self.record, _HEADER + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120))
+        if replaces_model:
+            content["replaces_model"] = True
+        if first_model:
+            content["first_model"] = first_model
+        content["config"] = _with_whole_paths(config).model_dump()
+        write_text(self.record, _HEADER + to_yaml(content))
 
     def read_record(self) -> tuple[Config, dict[str, str]]:
         """The settings of the run that is here, and the SHA-256 of its data.
@@ -183,7 +222,7 @@ class RunDirectory:
             )
         hashes = content.get("data_sha256")
         if not isinstance(hashes, dict) or not isinstance(content.get("config"), dict):
-            raise ConfigError(f"{self.record}: is not the record of a training; start anew with --overwrite")
+            raise ConfigError(f"{self.record}: is not the record of a training; choose another directory (--out)")
         try:
             return Config.model_validate(content["config"]), hashes
         except ConfigError as error:
@@ -224,26 +263,59 @@ class RunDirectory:
             ConfigError: Another process is training here.
         """
         try:
-            import fcntl
+            import fcntl  # noqa: F401
         except ImportError:  # a system without such locks
             yield
             return
-        self.training.mkdir(parents=True, exist_ok=True)
+        is_new = not self.out.exists()
         deadline = time.monotonic() + wait
-        with (self.training / "lock").open("w") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError as error:
-                    if error.errno not in (errno.EAGAIN, errno.EACCES):
-                        break  # a file system without locks
-                    if time.monotonic() >= deadline:
-                        raise ConfigError(
-                            f"{self.out}: another process is training here; wait for it, or choose another --out"
-                        ) from None
-                    time.sleep(0.2)
-            yield
+        while (file := self._lock_file()) is None:
+            if time.monotonic() >= deadline:
+                raise ConfigError(f"{self.out}: another process is training here; wait for it, or choose another --out")
+            time.sleep(0.2)
+        with file:
+            try:
+                yield
+            finally:
+                self._remove_unused(is_new=is_new)
+
+    def _lock_file(self) -> TextIO | None:
+        """The file that is locked, which has to stay open; None if another process holds it."""
+        import fcntl
+
+        while True:
+            self.training.mkdir(parents=True, exist_ok=True)
+            path = self.training / LOCK
+            try:
+                file = path.open("w")
+            except FileNotFoundError:  # whoever had it has just removed the directory
+                continue
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    file.close()
+                    return None
+                return file  # a file system without locks
+            if _is_same(file, path):
+                return file
+            file.close()  # whoever had it has removed it: it keeps nobody out any more
+
+    def _remove_unused(self, *, is_new: bool) -> None:
+        """Removes what was made for a training that did not begin."""
+        with suppress(OSError):  # directories are removed only if they are empty
+            if [one.name for one in self.training.iterdir()] == [LOCK]:
+                (self.training / LOCK).unlink()
+                self.training.rmdir()
+                if is_new:
+                    self.out.rmdir()
+
+
+def _with_whole_paths(config: Config) -> Config:
+    """Settings whose files are found from any directory."""
+    names = {name: getattr(config.data, name) for name in ("train", "dev", "cache")}
+    whole = {name: os.path.abspath(path) for name, path in names.items() if path is not None}
+    return config.model_copy(update={"data": config.data.model_copy(update=whole)})
 
 
 def run_config(out: str | Path) -> Config:
@@ -268,6 +340,13 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
         else:
             flat[f"{before}{key}"] = value
     return flat
+
+
+def _is_same(file: TextIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _remove(path: Path) -> None:
