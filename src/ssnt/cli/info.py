@@ -67,7 +67,7 @@ def _record(model: str, directory: Path, manifest: Manifest, transducer: Transdu
 
 
 def _print(record: dict[str, Any]) -> None:
-    import yaml
+    from ssnt.config import to_yaml
 
     from ssnt.cli.output import print_table
 
@@ -93,7 +93,7 @@ def _print(record: dict[str, Any]) -> None:
         print_table(["data", "metric", "value", "95% interval", "signature"], scores, numeric=(2,))
     print()
     print_table(["file", "bytes"], [[name, f"{size:,}"] for name, size in record["files"].items()], numeric=(1,))
-    print(f"\n{yaml.safe_dump(record['config'], sort_keys=False, allow_unicode=True, width=120)}", end="")
+    print(f"\n{to_yaml(record['config'])}", end="")
 
 
 def _number(value: float | None) -> str:
