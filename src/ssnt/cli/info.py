@@ -67,9 +67,8 @@ def _record(model: str, directory: Path, manifest: Manifest, transducer: Transdu
 
 
 def _print(record: dict[str, Any]) -> None:
-    from ssnt.config import to_yaml
-
     from ssnt.cli.output import print_table
+    from ssnt.config import to_yaml
 
     sizes = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in record["sizes"].items())
     kind = "one model for each tag set" if record["kind"] == "per-tag" else "one model"

@@ -128,7 +128,7 @@ class Conductor(Callback):
         if progress.epoch > self._config.training.max_epochs:
             return False
         is_complete = progress.epoch_step >= len(self._data.plan(progress.epoch))
-        # a run that goes on with fewer steps may be out of them before the first of an epoch: nothing to measure then
+        # a run that goes on with fewer steps may be out of them before the first of an epoch, with nothing to measure
         return is_complete or (progress.epoch_step > 0 and progress.is_out_of_steps(self._config))
 
     def _look_up(self, trainer: Trainer, module: TrainingModule, now: float) -> None:

@@ -231,7 +231,7 @@ class _Run:
             directory.complete_model()
             if directory.has_model and not directory.is_model_old and not directory.last.exists():
                 raise ConfigError(
-                    f"{directory.out}: the model is finished, and the checkpoint from which its training could go on is "
+                    f"{directory.out}: the model is finished, and the checkpoint that its training could go on from is "
                     "gone; leave it as it is, or start anew with --overwrite"
                 )
         elif self._overwrite:
