@@ -33,7 +33,7 @@ def quickstart(
 
     Examples:
       ssnt quickstart
-      ssnt quickstart --out /tmp/verbs --overwrite
+      ssnt quickstart --out verbs --overwrite
     """
     from ssnt.training import train
 
