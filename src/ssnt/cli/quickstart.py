@@ -49,7 +49,7 @@ def quickstart(
     for line in (
         f"  ssnt stream {out}                     type verbs and see them answered letter by letter",
         f"  echo abzocken | ssnt predict {out}    the most probable participle",
-        "  ssnt train --preset inflection --train YOURS.tsv --dev YOURS.tsv --out MODEL",
+        "  ssnt train --train PAIRS.tsv --dev OTHERS.tsv --out MODEL    your own: input, tab, output",
     ):
         typer.echo(line)
 
