@@ -105,6 +105,10 @@ FormatOption = Annotated[
     FileFormat | None,
     typer.Option("--format", "--input-format", metavar="NAME", help=_LAYOUTS, show_default="tsv"),
 ]
+TrainingFormatOption = Annotated[
+    FileFormat | None,
+    typer.Option("--format", "--input-format", help="How the files are laid out.", show_default="the preset's, or tsv"),
+]
 SourceColumnOption = Annotated[
     str | None,
     typer.Option("--source-column", metavar="C", help="Column of the input, by number or name.", show_default=False),

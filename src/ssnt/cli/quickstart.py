@@ -69,15 +69,15 @@ def _config(out: Path, epochs: int | None) -> Config:
 
 def _show_scores(transducer: Transducer) -> None:
     from ssnt.data.readers import read_examples
-    from ssnt.data.sample import Split, sample_path
+    from ssnt.data.sample import sample_path
     from ssnt.evaluation import evaluate_model
+    from ssnt.metrics import Score
 
-    typer.echo()
-    remarks: dict[Split, str] = {"dev": "the epoch was chosen on these verbs", "test": "never seen before"}
-    for split, remark in remarks.items():
-        examples = list(read_examples(str(sample_path(split)), transducer.config.data))
-        (score,) = evaluate_model(transducer, examples, ["accuracy"]).scores
-        typer.echo(f"{split:4s} {score}   {remark}")
+    dev = next(Score(**one) for one in transducer.metrics["scores"]["dev"] if one["name"] == "accuracy")
+    examples = list(read_examples(str(sample_path("test")), transducer.config.data))
+    (test,) = evaluate_model(transducer, examples, ["accuracy"]).scores
+    typer.echo(f"\ndev  {dev}   the epochs were chosen on these verbs")
+    typer.echo(f"test {test}   never seen before")
 
 
 def _show_outputs(transducer: Transducer) -> None:

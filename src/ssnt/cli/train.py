@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssnt.cli.data_options import as_column
-from ssnt.cli.options import FormatOption, SourceColumnOption, TagsColumnOption, TargetColumnOption
+from ssnt.cli.options import SourceColumnOption, TagsColumnOption, TargetColumnOption, TrainingFormatOption
 from ssnt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def train(
         str | None,
         typer.Option("--out", "-o", metavar="DIR", help="The model directory to write.", show_default=False),
     ] = None,
-    file_format: FormatOption = None,
+    file_format: TrainingFormatOption = None,
     source_column: SourceColumnOption = None,
     target_column: TargetColumnOption = None,
     tags_column: TagsColumnOption = None,

@@ -81,8 +81,8 @@ def compare(
     So it is never below ``1 / (1 + R)``, and it is 1 if ``d = 0``. Numbers that are equal but for rounding count as
     equal. A resample in which both values are infinite has the difference 0.
 
-    "An Introduction to the Bootstrap" (Efron and Tibshirani, 1993), chapter 16; for the pairing, "Statistical
-    Significance Tests for Machine Translation Evaluation" (Koehn, 2004).
+    See "An Introduction to the Bootstrap" (1993), chapter 16; for the pairing, "Statistical Significance Tests for
+    Machine Translation Evaluation" (2004).
 
     Args:
         items_a: Outputs of A with the references.

@@ -337,7 +337,7 @@ def make_trainer(config: Config, world: World, conductor: Conductor, root: Path)
 
 def _notes(config: Config, data: _Data) -> list[str]:
     """What the user should know before training starts."""
-    notes = []
+    notes = [_first_example(config)]
     if data.train.report.taken:
         notes.append(f"{config.data.train}: {data.train.report.sentence()}")
     if data.dev is None:
@@ -352,6 +352,13 @@ def _notes(config: Config, data: _Data) -> list[str]:
     if parts:
         notes.append(f"{config.data.dev}: not in the training data, and so unknown to the model: {'; '.join(parts)}")
     return notes
+
+
+def _first_example(config: Config) -> str:
+    """How the training file is read: columns in another order make a model of nonsense, and nothing else shows it."""
+    first = next(read_examples(str(config.data.train), config.data))
+    tags = f" with tags {', '.join(first.tags)}" if first.tags else ""
+    return f"{config.data.train} is read as {config.data.format}: first {first.source!r}{tags} -> {first.target!r}"
 
 
 def _most_common(found: Counter[str]) -> str:
