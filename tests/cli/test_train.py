@@ -125,6 +125,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(place: Path):
     )
     with started(*command, stderr=subprocess.PIPE) as job:
         assert job.stderr is not None
+        assert job.stderr.readline().startswith(b"ssnt: train.tsv is read as tsv")
         assert job.stderr.readline().startswith(b"epoch ")
         time.sleep(0.5)
         os.kill(job.pid, signal.SIGINT)
