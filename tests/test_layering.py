@@ -11,8 +11,8 @@ PACKAGE = "ssnt"
 # From the bottom up. A part is a module or a subpackage directly in the package; it may import the layers
 # below it and, as long as no cycle arises, the other parts of its own layer. Parts need not exist yet.
 LAYERS = (
-    {"__about__", "errors", "files", "huge_pages", "types"},
-    {"config", "data", "dp", "metrics"},
+    {"__about__", "errors", "files", "huge_pages", "interrupts", "types"},
+    {"config", "data", "dp", "engines", "metrics"},
     {"decode", "factored_softmax", "loss", "nn", "plots", "report", "word_grid"},
     {"checkpoint", "evaluation", "pipeline"},
     {"training"},

@@ -15,11 +15,11 @@ import pytest
 
 from ssnt.config import Config, dump_config, merged
 from ssnt.files import sha256_of
+from ssnt.interrupts import Stop
 from ssnt.training import TrainingInterrupted
 from ssnt.training.checkpoints import read_checkpoint
 from ssnt.training.display import Display, Moment
 from ssnt.training.fit import train_one
-from ssnt.training.interrupts import Stop
 from ssnt.training.progress import Progress
 from ssnt.training.run_directory import RunDirectory
 

@@ -16,11 +16,11 @@ from ssnt.data.references import PooledExample
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.evaluation import Evaluation
 from ssnt.files import sha256_of
+from ssnt.interrupts import Stop
 from ssnt.metrics import Item, Score
 from ssnt.pipeline import PerTagTransducer, Transducer
 from ssnt.training import per_tag, train
 from ssnt.training.display import Display
-from ssnt.training.interrupts import Stop
 from ssnt.training.run_directory import RunDirectory
 from ssnt.training.tag_sets import _usable
 from ssnt.training.worker import Report, Worker, _failed

@@ -9,8 +9,8 @@ import pytest
 
 from ssnt.config import Config
 from ssnt.errors import DataError, ModelError
+from ssnt.interrupts import Stop
 from ssnt.training import fit, worker
-from ssnt.training.interrupts import Stop
 from ssnt.training.worker import Worker
 
 ECHO = "import sys\nfor line in sys.stdin: print('{\"epoch\": 1}', flush=True)"

@@ -28,8 +28,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ssnt.interrupts import TrainingInterrupted
     from ssnt.training.fit import train
-    from ssnt.training.interrupts import TrainingInterrupted
     from ssnt.training.run_directory import MAY_CHANGE, run_config
 
 _HOMES = {

@@ -10,10 +10,10 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ssnt.config import Config
+from ssnt.interrupts import Stop, StopNow
 from ssnt.training.checkpoints import write_weights
 from ssnt.training.datamodule import Share, TrainingData
 from ssnt.training.display import Display, Moment, Pace
-from ssnt.training.interrupts import Stop, StopNow
 from ssnt.training.logs import TensorBoardLog, write_csv
 from ssnt.training.module import TrainingModule
 from ssnt.training.processes import World

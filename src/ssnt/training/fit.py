@@ -19,13 +19,13 @@ from ssnt.config import Config
 from ssnt.data.prepared import Prepared, prepare
 from ssnt.data.readers import read_examples
 from ssnt.errors import ConfigError, ModelError
+from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.nn import SSNT
 from ssnt.pipeline import Transducer
 from ssnt.training.callbacks import Conductor, Surroundings
 from ssnt.training.checkpoints import AtomicCheckpointIO, average_weights, load_weights, read_checkpoint
 from ssnt.training.datamodule import TrainingData
 from ssnt.training.display import Display, choose_display
-from ssnt.training.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.training.logs import require_tensorboard
 from ssnt.training.module import TrainingModule
 from ssnt.training.processes import PATIENCE, Ranks, World, is_first_process, joined_world, uses_gpu

@@ -30,10 +30,10 @@ from ssnt.data.readers import files_of, read_examples
 from ssnt.errors import ConfigError, DataError, ModelError, SsntError
 from ssnt.evaluation import Evaluation, evaluate_model
 from ssnt.files import sha256_of, write_text
+from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.pipeline import PerTagTransducer, Transducer
 from ssnt.training.display import Display
 from ssnt.training.fit import check_settings, finished_because
-from ssnt.training.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.training.run_directory import RunDirectory
 from ssnt.training.tag_sets import by_tags, left_out_of, notes_on, shown_tags, some
 from ssnt.training.threads import cores, limited_threads

@@ -314,8 +314,8 @@ def _end(others: list[subprocess.Popen[bytes]]) -> None:
 
 def main() -> None:
     """Trains as one of several processes, as standard input says."""
+    from ssnt.interrupts import TrainingInterrupted
     from ssnt.training.fit import train
-    from ssnt.training.interrupts import TrainingInterrupted
 
     order = json.load(sys.stdin)
     try:

@@ -18,8 +18,8 @@ from typing import Any, TextIO
 
 from ssnt.config import Config
 from ssnt.errors import DataError, SsntError
+from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.training.display import Display
-from ssnt.training.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.training.processes import python_path
 from ssnt.training.progress import Row
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from ssnt.training.interrupts import Stop, StopNow
+from ssnt.interrupts import Stop, StopNow
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
