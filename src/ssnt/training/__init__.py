@@ -14,7 +14,6 @@ module             what
 ``run_directory``  what the directory of a run holds, and who may write there
 ``logs``           ``log.csv`` and TensorBoard
 ``display``        what the user sees
-``interrupts``     Ctrl-C and SIGTERM
 ``processes``      several processes that train one model
 ``per_tag``        one model for each tag set, trained side by side
 ``threads``        one number of threads for everything
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from ssnt.training.run_directory import MAY_CHANGE, run_config
 
 _HOMES = {
-    "MAY_CHANGE": "run_directory",
-    "TrainingInterrupted": "interrupts",
-    "run_config": "run_directory",
-    "train": "fit",
+    "MAY_CHANGE": "ssnt.training.run_directory",
+    "TrainingInterrupted": "ssnt.interrupts",
+    "run_config": "ssnt.training.run_directory",
+    "train": "ssnt.training.fit",
 }
 
 
@@ -44,7 +43,7 @@ def __getattr__(name: str) -> Any:
     # torch and Lightning take seconds to import, and whoever reads a run's settings needs neither
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
