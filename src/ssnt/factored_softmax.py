@@ -31,7 +31,7 @@ from ssnt.huge_pages import empty_like as empty_like_in_huge_pages
 
 _KEPT_BYTES = 64 << 20  # exponentials kept in memory of their own; beyond this they are computed again
 _EXACT_BYTES = 16 << 20  # logits of cells that are computed again
-_ROUNDING = 2.0**-14  # rounding of the logits beyond which a cell is computed again: in float32, logits above 512
+ROUNDING = 2.0**-14  # rounding of the logits beyond which a cell is computed again: in float32, logits above 512
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class _Normaliser:
 def _unsafe_cells(log_norm: Tensor, log_loss: Tensor, magnitude: Tensor) -> Tensor:
     """Cells that may have lost too much to underflow, or to the rounding of huge logits; NaN counts as lost."""
     eps = torch.finfo(log_norm.dtype).eps
-    precise = (log_loss - log_norm <= math.log(eps)) & (magnitude * eps <= _ROUNDING)
+    precise = (log_loss - log_norm <= math.log(eps)) & (magnitude * eps <= ROUNDING)
     return (~precise).flatten().nonzero()[:, 0]
 
 

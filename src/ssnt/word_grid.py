@@ -11,6 +11,7 @@ from torch import Tensor
 from ssnt.dp.checks import checked_lengths, require_count, require_tensor
 from ssnt.errors import DataError, ShapeError
 from ssnt.factored_softmax import FactoredLogSoftmax
+from ssnt.small_softmax import small_log_softmax
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _CHUNK_BYTES = 4 << 20  # logits of one chunk: they fit the caches, and the matrix products are still large
@@ -71,13 +72,17 @@ def _raise_if_nan(log_word: Tensor, named: dict[str, Tensor], valid: dict[str, T
     raise DataError("the logits overflow: src_states @ src_weight.T or tgt_states @ tgt_weight.T is not finite")
 
 
-def _rows_within(lengths: Tensor | None, name: str, axis: str, states: Tensor) -> Tensor:
-    """True for rows within the lengths, ``(B, N)``; all of them if there are no lengths."""
+def _lengths(lengths: Tensor | None, name: str, axis: str, states: Tensor) -> Tensor:
+    """The lengths ``(B,)``; those of all rows if there are none."""
     batch, size, _ = states.shape
     if lengths is None:
-        return torch.ones(batch, size, dtype=torch.bool, device=states.device)
-    lengths = checked_lengths(name, lengths, batch, size, axis, states.device)
-    return torch.arange(size, device=states.device) < lengths[:, None]
+        return torch.full((batch,), size, device=states.device)
+    return checked_lengths(name, lengths, batch, size, axis, states.device)
+
+
+def _rows_within(lengths: Tensor, size: int) -> Tensor:
+    """True for rows within the lengths, ``(B, N)``."""
+    return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
 def _default_chunk_size(rows: int, vocab_size: int, element_size: int) -> int:
@@ -120,7 +125,8 @@ def linear_word_grid(
         targets: Symbols ``(B, J)``.
         src_lens: Source lengths ``(B,)``; positions beyond them are ignored, whatever they hold.
         tgt_lens: Target lengths ``(B,)``, likewise.
-        chunk_size: Symbols of the vocabulary handled at once; chosen by size if None.
+        chunk_size: Symbols of the vocabulary handled at once; chosen by size if None, and then a small vocabulary is
+            handled by compiled loops on a CPU.
 
     Returns:
         ``log_word``, ``(B, J, I)``; zero in padding.
@@ -141,8 +147,10 @@ def linear_word_grid(
         "bias": bias,
     }
     _check_shapes(given, targets)
-    valid_columns = _rows_within(src_lens, "src_lens", "source (I)", src_states)
-    valid_rows = _rows_within(tgt_lens, "tgt_lens", "target (J)", tgt_states)
+    src_lens = _lengths(src_lens, "src_lens", "source (I)", src_states)
+    tgt_lens = _lengths(tgt_lens, "tgt_lens", "target (J)", tgt_states)
+    valid_columns = _rows_within(src_lens, src_states.shape[1])
+    valid_rows = _rows_within(tgt_lens, tgt_states.shape[1])
     symbols = _check_targets(targets, valid_rows, len(bias))
     dtype = torch.float32
     for value in given.values():
@@ -151,6 +159,8 @@ def linear_word_grid(
     # Padding may hold anything, even NaN, and NaN times zero is NaN: it must not enter the products.
     inputs[0] = torch.where(valid_columns[..., None], inputs[0], 0.0)
     inputs[1] = torch.where(valid_rows[..., None], inputs[1], 0.0)
+    if chunk_size is None and (grid := small_log_softmax(inputs, symbols, src_lens, tgt_lens)) is not None:
+        return grid
     rows, element_size = valid_columns.numel() + valid_rows.numel(), inputs[0].element_size()
     chunk_size = min(chunk_size or _default_chunk_size(rows, len(bias), element_size), len(bias))
     needs_gradient = torch.is_grad_enabled() and any(value.requires_grad for value in inputs)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssnt.dp import _numba_lattice
-from ssnt.dp.numba_kernel import NumbaBackend, shares
+from ssnt.dp.compiled import shares
+from ssnt.dp.numba_kernel import NumbaBackend
 from ssnt.dp.scan import ScanBackend
 from ssnt.types import Grid
 

@@ -9,13 +9,14 @@ loss relative to the result, and a pair that fails the bound is redone in log sp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from ssnt.dp.compiled import kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # the low bits are zero, so that k * _LN2_HIGH is exact
@@ -24,20 +25,6 @@ _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves round(x) in the low 
 _EXP_MIN = -708.0  # below this the exponential is not a normal float64
 _TINY = 2.0**-960  # values above this have lost nothing to underflow, with room for a product of one more weight
 _NEVER = -(1 << 40)  # the exponent of a bound on nothing
-
-
-def _kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compiles for one core, keeping the machine code on disk where there is a place to keep it."""
-    # `contract` lets the compiler fuse multiply and add; nothing else about floating point is relaxed.
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, **options}
-
-    def compile_lazily(function: Callable[..., Any]) -> Any:
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:  # no writable directory for the cache: compile anew in each process
-            return njit(**options)(function)
-
-    return compile_lazily
 
 
 @intrinsic
@@ -56,7 +43,7 @@ def _float_of(typing_context: Any, bits: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@_kernel(inline="always")
+@kernel(inline="always")
 def _exp(x):
     """The exponential of x <= 0 without call or branch, so that loops vectorise; within 2 ulp, and 0 below -708."""
     clipped = max(x, _EXP_MIN)
@@ -81,12 +68,12 @@ def _exp(x):
     return p * power if x >= _EXP_MIN else 0.0
 
 
-@_kernel(inline="always")
+@kernel(inline="always")
 def _larger(a, b):
     return a if a > b else b
 
 
-@_kernel()
+@kernel()
 def _row_peak(row):
     """The largest value; four running maxima, because one would make the loop wait for itself."""
     size = row.shape[0]
@@ -102,7 +89,7 @@ def _row_peak(row):
     return _larger(_larger(m0, m1), _larger(m2, m3))
 
 
-@_kernel()
+@kernel()
 def _exponentiate(log_word, log_emit, log_shift, write, shift):
     """Fills the linear weights of a pair, each row of ``write`` divided by its peak.
 
@@ -130,7 +117,7 @@ def _exponentiate(log_word, log_emit, log_shift, write, shift):
     return log_peaks if usable else math.nan
 
 
-@_kernel()
+@kernel()
 def _arrive(write, shift, arrive, scales, lossy):
     """Forward recursion: the true arrivals of row j are ``arrive[j] * 2^scales[j]``.
 
@@ -165,7 +152,7 @@ def _arrive(write, shift, arrive, scales, lossy):
     return scale
 
 
-@_kernel()
+@kernel()
 def _depart(
     write, shift, arrive, arrive_scales, end_last, total, total_scale, scales, lossy, want, emit_out, shift_out
 ):
@@ -201,7 +188,7 @@ def _depart(
         lossy[j] = not lossless
 
 
-@_kernel()
+@kernel()
 def _log2_gain(write, shift):
     """Bounds, as a power of two, how much a unit of mass in a row can become in the next one.
 
@@ -215,7 +202,7 @@ def _log2_gain(write, shift):
     return math.frexp(most)[1]
 
 
-@_kernel()
+@kernel()
 def _loss_is_negligible(write, shift, scales, lossy, log2_total):
     """Bounds what underflow took away: True if it is below 2^-60 of the result.
 
@@ -246,7 +233,7 @@ def _loss_is_negligible(write, shift, scales, lossy, log2_total):
     return True
 
 
-@_kernel()
+@kernel()
 def _solve_linear(log_word, log_emit, log_shift, tgt_len, src_len, end_last, workspace, want, emit_out, shift_out):
     """One pair in scaled linear space; NaN if it has to be done in log space instead."""
     cells = tgt_len * src_len
@@ -288,7 +275,7 @@ def _solve_linear(log_word, log_emit, log_shift, tgt_len, src_len, end_last, wor
     return -(log_peaks + math.log(total) + total_scale * math.log(2.0))
 
 
-@_kernel()
+@kernel()
 def _log_add(a, b):
     high, low = (a, b) if a > b else (b, a)
     if low == -math.inf:
@@ -296,7 +283,7 @@ def _log_add(a, b):
     return high + math.log1p(math.exp(low - high))
 
 
-@_kernel()
+@kernel()
 def _is_proper(log_word, log_emit, log_shift, tgt_len, src_len):
     for j in range(tgt_len):
         for i in range(src_len):
@@ -305,7 +292,7 @@ def _is_proper(log_word, log_emit, log_shift, tgt_len, src_len):
     return True
 
 
-@_kernel()
+@kernel()
 def _arrive_log(write, log_shift, arrive, end_last):
     """Forward recursion in log space; returns the log-likelihood."""
     tgt_len, src_len = write.shape
@@ -322,7 +309,7 @@ def _arrive_log(write, log_shift, arrive, end_last):
     return total
 
 
-@_kernel()
+@kernel()
 def _depart_log(write, log_shift, arrive, end_last, log_total, emit_out, shift_out):
     """Backward recursion in log space, and the posteriors."""
     tgt_len, src_len = write.shape
@@ -339,7 +326,7 @@ def _depart_log(write, log_shift, arrive, end_last, log_total, emit_out, shift_o
             after[i] = leave
 
 
-@_kernel()
+@kernel()
 def _solve_log(log_word, log_emit, log_shift, tgt_len, src_len, end_last, workspace, want, emit_out, shift_out):
     """One pair in log space: any value, any length, several times slower."""
     if not _is_proper(log_word, log_emit, log_shift, tgt_len, src_len):
@@ -359,13 +346,13 @@ def _solve_log(log_word, log_emit, log_shift, tgt_len, src_len, end_last, worksp
     return -log_total
 
 
-@_kernel()
+@kernel()
 def _clear_padding(out, tgt_len, src_len):
     out[:tgt_len, src_len:] = 0.0
     out[tgt_len:] = 0.0
 
 
-@_kernel()
+@kernel()
 def solve_pairs(
     log_word, log_emit, log_shift, src_lens, tgt_lens, end_last, want, first, stop, nll, emit, shift, in_log
 ):

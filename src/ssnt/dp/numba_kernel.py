@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ssnt.dp.compiled import in_threads
 from ssnt.dp.contract import Solution
 from ssnt.types import End, Grid
 
 _CELLS_WORTH_A_THREAD = 20_000  # about 0.15 ms of work; handing it to another thread costs about 0.05 ms
-
-
-@lru_cache(maxsize=1)
-def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads for the kernel, which releases the GIL."""
-    return ThreadPoolExecutor(workers, thread_name_prefix="ssnt-lattice")
-
-
-if hasattr(os, "register_at_fork"):  # a forked child has the pool's object, but not its threads
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-def shares(cells: NDArray[np.int64], workers: int) -> list[tuple[int, int]]:
-    """Splits a batch into runs of pairs with about equal numbers of cells."""
-    before = np.concatenate([[0], np.cumsum(np.maximum(cells, 1))])
-    cuts = np.searchsorted(before, before[-1] * np.arange(1, workers) / workers)
-    edges = sorted({0, *cuts.tolist(), len(cells)})
-    return list(pairwise(edges))
-
-
-def _workers(cells: int) -> int:
-    """As many threads as torch may use (the one setting for both), and no more than the work is worth."""
-    return max(1, min(torch.get_num_threads(), cells // _CELLS_WORTH_A_THREAD))
 
 
 def _plane(values: Tensor) -> NDArray[np.floating]:
@@ -79,15 +53,7 @@ class NumbaBackend:
         def run(first: int, stop: int) -> None:
             solve_pairs(*inputs, src_lens, tgt_lens, end == "last", want_posteriors, first, stop, *outputs)
 
-        cells = src_lens * tgt_lens
-        runs = shares(cells, _workers(int(cells.sum())))
-        if len(runs) > 1:
-            others = [_pool(torch.get_num_threads()).submit(run, *part) for part in runs[1:]]
-            run(*runs[0])
-            for other in others:
-                other.result()
-        else:
-            run(*runs[0])
+        in_threads(run, src_lens * tgt_lens, _CELLS_WORTH_A_THREAD)
         solution = Solution(nll.to(grid.log_word.dtype))
         if want_posteriors:
             solution = Solution(solution.nll, emit, shift)

@@ -45,6 +45,5 @@ class PrefixDecoder(SymbolLSTM):
             )
         start = torch.full_like(tgt[:, :1], BOS_ID)  # (B, 1)
         previous = torch.cat([start, tgt[:, :-1]], dim=1)  # (B, J)
-        # Not packed: padding comes after every valid position and cannot reach it.
-        states, _ = self.lstm(self._inputs(previous, condition))  # (B, J, H)
-        return states  # type: ignore[no-any-return]
+        # Padding comes after every valid position and cannot reach it, so that nobody needs to know where it begins.
+        return self._states(self._inputs(previous, condition), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from torch import Tensor
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ssnt.errors import ModelError
 from ssnt.nn.checks import check_lengths, check_symbols
@@ -60,15 +59,10 @@ class LSTMEncoder(SymbolLSTM):
         return not self.lstm.bidirectional
 
     def forward(self, src: Tensor, src_lens: Tensor, condition: Tensor | None = None) -> Tensor:
-        """Maps symbols (B, I) to states (B, I, H), zero in the padding; H doubles if bidirectional."""
+        """Maps symbols (B, I) to states (B, I, H), which mean nothing in padding; H doubles if bidirectional."""
         check_symbols("src", src, ("B", "I"), self.vocab_size)
-        host_lens = src_lens.cpu()
-        check_lengths("src_lens", host_lens, "src", src)
-        inputs = self._inputs(src, condition)  # (B, I, E + C)
-        packed = pack_padded_sequence(inputs, host_lens.long(), batch_first=True, enforce_sorted=False)
-        outputs, _ = self.lstm(packed)
-        states, _ = pad_packed_sequence(outputs, batch_first=True, total_length=src.size(1))
-        return states  # (B, I, H)
+        check_lengths("src_lens", src_lens, "src", src)
+        return self._states(self._inputs(src, condition), src_lens.long())
 
     def initial_state(self, batch_size: int) -> LSTMState:
         """Returns the state before the first symbol: zeros."""

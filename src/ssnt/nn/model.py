@@ -16,6 +16,7 @@ from ssnt.errors import ConfigError, ModelError, ShapeError
 from ssnt.loss import Reduction, ssnt_loss
 from ssnt.nn.checks import check_device, check_lengths, check_same_batch
 from ssnt.nn.decoder import PrefixDecoder
+from ssnt.nn.dropout import Dropout
 from ssnt.nn.encoder import Encoder, LSTMEncoder
 from ssnt.nn.features import FeatureEncoder
 from ssnt.nn.joint import WordDistribution
@@ -87,7 +88,7 @@ class SSNT(nn.Module):
             condition_size=condition_size,
             dropout=config.input_dropout,
         )
-        self.output_dropout = nn.Dropout(config.output_dropout)
+        self.output_dropout = Dropout(config.output_dropout)
         self.word = self._build_word(encoder.output_size)
         self.transition = self._build_transition(encoder.output_size)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ssnt.emission_grid import emission_logits
 from ssnt.errors import DataError, ModelError, ShapeError
 
 
@@ -137,17 +138,19 @@ class NeuralTransition(nn.Module):
 
     def log_grid_from(self, src_half: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions at every cell, (B, J, I)."""
-        return self._decide(src_half[:, None], self.tgt_layer(tgt_states)[:, :, None])
+        tgt_half = self.tgt_layer(tgt_states)
+        logits = emission_logits(src_half, tgt_half, self.output_layer.weight[0], self.output_layer.bias)
+        return _decisions(logits)
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions (...) for states (..., Hs) and (..., Ht) that broadcast."""
-        return self._decide(self.src_layer(src_states), self.tgt_layer(tgt_states))
+        hidden = torch.tanh(self.src_layer(src_states) + self.tgt_layer(tgt_states))  # (..., D)
+        return _decisions(self.output_layer(hidden).squeeze(-1))
 
-    def _decide(self, src_half: Tensor, tgt_half: Tensor) -> LogTransition:
-        hidden = torch.tanh(src_half + tgt_half)  # (..., D)
-        logit = self.output_layer(hidden).squeeze(-1)  # (...)
-        logit = logit.to(_grid_dtype(logit))
-        return LogTransition(F.logsigmoid(logit), F.logsigmoid(-logit))
+
+def _decisions(logits: Tensor) -> LogTransition:
+    logits = logits.to(_grid_dtype(logits))
+    return LogTransition(F.logsigmoid(logits), F.logsigmoid(-logits))
 
 
 def _grid_dtype(states: Tensor) -> torch.dtype:
