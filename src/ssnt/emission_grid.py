@@ -6,7 +6,6 @@ is computed cell by cell instead, forward and backward, in memory that does not 
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ssnt.dp.autograd import refuse_second_order
-from ssnt.dp.compiled import in_threads
+from ssnt.dp.compiled import has_numba, in_threads
 
 _UNITS_WORTH_A_THREAD = 500_000  # hidden units; about 0.1 ms of work
 
@@ -45,7 +44,7 @@ def emission_logits(src_part: Tensor, tgt_part: Tensor, weight: Tensor, bias: Te
 
 
 def _fits_the_kernel(*parts: Tensor) -> bool:
-    if any(part.device.type != "cpu" for part in parts) or importlib.util.find_spec("numba") is None:
+    if any(part.device.type != "cpu" for part in parts) or not has_numba():
         return False
     largest = _LARGEST[parts[0].dtype]
     # NaN is not below anything

@@ -7,7 +7,6 @@ to be computed again, one by one, is left to that module.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ssnt.dp.autograd import refuse_second_order
-from ssnt.dp.compiled import in_threads
+from ssnt.dp.compiled import has_numba, in_threads
 from ssnt.factored_softmax import ROUNDING
 
 SMALL = 256
@@ -36,7 +35,7 @@ def small_log_softmax(inputs: list[Tensor], targets: Tensor, src_lens: Tensor, t
         tgt_lens: ``(B,)``, int64.
     """
     src_states, tgt_states, src_weight, tgt_weight, bias = inputs
-    if bias.device.type != "cpu" or len(bias) > SMALL or importlib.util.find_spec("numba") is None:
+    if bias.device.type != "cpu" or len(bias) > SMALL or not has_numba():
         return None
     from ssnt._numba_words import log_words
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+
+@lru_cache(maxsize=1)
+def has_numba() -> bool:
+    """Whether kernels can be compiled; looked up once, as looking takes longer than a kernel for a small batch."""
+    return importlib.util.find_spec("numba") is not None
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ssnt.dp.compiled import in_threads
+from ssnt.dp.compiled import has_numba, in_threads
 from ssnt.dp.contract import Solution
 from ssnt.types import End, Grid
 
@@ -29,7 +27,7 @@ class NumbaBackend:
         """Needs host memory and Numba."""
         if device.type != "cpu":
             return f"it runs on the CPU only, and the grid is on {device}; use backend='scan' or 'triton' there"
-        if importlib.util.find_spec("numba") is None:
+        if not has_numba():
             return "Numba is not installed; run `pip install numba`, or use backend='scan'"
         return None
 
