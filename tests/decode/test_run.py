@@ -18,11 +18,27 @@ from ssnt.decode import (
     decode,
     number_symbols,
     online_search,
+    run,
 )
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.types import Alignment, Hypothesis
 
 SOURCES = [[4, 5, 4], [5], [4, 4, 4, 5, 5], [5, 4], [4, 5]]
+
+
+def test_batches_are_small_where_sources_are_long_or_the_vocabulary_is_large(monkeypatch):
+    sizes = []
+
+    def spy(scorer, batch, options):
+        sizes.append(tuple(batch.src.shape))
+        return [[] for _ in batch.src]
+
+    monkeypatch.setitem(run._SEARCHES, "marginal", spy)
+    scorer = ModelScorer(random_model(0))
+    monkeypatch.setattr(run, "_MOST_LOGITS", 40 * scorer.vocab_size)
+    decode(scorer, [[5] * length for length in (30, 3, 100, 3, 4, 3)], options=SearchOptions(beam=6), batch_size=3)
+    # three of 3 symbols, the end and 6 hypotheses have 30; one of 101 goes alone, however long it is
+    assert sizes == [(3, 4), (1, 5), (1, 31), (1, 101)]
 
 
 @pytest.mark.parametrize("search", ["marginal", "path", "online"])

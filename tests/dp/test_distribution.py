@@ -69,6 +69,14 @@ def test_viterbi_is_the_best_alignment(seed, end):
         np.testing.assert_allclose(truth.log_scores[at], truth.log_scores.max(), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("end", ["any", "last"])
+def test_ties_fall_the_same_way_for_one_and_for_several(end):
+    certain = torch.zeros(3, 4, 5)
+    lens = torch.tensor([5, 2, 4]), torch.tensor([4, 3, 1])
+    distribution = AlignmentDistribution(certain, certain, certain, *lens, end=end)
+    assert [best[0] for best in distribution.kbest(3)] == distribution.viterbi()
+
+
 @given(seed=SEEDS, end=ENDS)
 def test_entropy_and_delay(seed, end):
     values = random_lattices(seed)

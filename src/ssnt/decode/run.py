@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,6 +29,9 @@ _SEARCHES: dict[str, Callable[..., list[list[Hypothesis]]]] = {
     "online": online_search,
 }
 
+_MOST_LOGITS = 64_000_000
+"""Word logits that a batch may have, of its source positions and its hypotheses: 256 MB in float32."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -51,7 +54,7 @@ def decode(
     *,
     features: Sequence[Sequence[int]] | None = None,
     max_source_length: int = 2000,
-    batch_size: int = 64,
+    batch_size: int = 256,
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis] | Failure]:
     """Decodes sources of any lengths.
@@ -63,7 +66,8 @@ def decode(
         options: Settings of the search.
         features: Tags of each source, for a model that has them.
         max_source_length: Longer sources are refused rather than searched for hours.
-        batch_size: How many sources, of about the same length, are searched together.
+        batch_size: How many sources, of about the same length, are searched together at most; fewer if they are long
+            or the vocabulary is large, so that memory stays bounded.
         device: Where the model is.
 
     Returns:
@@ -72,7 +76,8 @@ def decode(
     """
     if search not in _SEARCHES:
         raise ConfigError(f"search must be one of {', '.join(map(repr, _SEARCHES))}, got {search!r}")
-    scorer = as_scorer(scorer)
+    model: Scorer[Any, Any] = as_scorer(scorer)
+    options = options or SearchOptions()
     if any(isinstance(source, (int, str)) for source in sources):
         raise DataError("sources: expected a list of sources, each a list of symbols; for a single one, [[5, 6]]")
     require_count("max_source_length", max_source_length)
@@ -89,7 +94,7 @@ def decode(
     def run(group: list[int]) -> None:
         batch = _batch([sources[i] for i in group], None if features is None else [features[i] for i in group])
         try:
-            found = _SEARCHES[search](scorer, batch.to(device), options or SearchOptions())
+            found = _SEARCHES[search](model, batch.to(device), options)
         except DataError as error:
             if len(group) == 1:
                 results[group[0]] = Failure(group[0], DataError(f"source {group[0]}: {error}"))
@@ -100,9 +105,23 @@ def decode(
         for index, hypotheses in zip(group, found, strict=True):
             results[index] = hypotheses
 
-    for first in range(0, len(good), batch_size):
-        run(good[first : first + batch_size])
+    most_positions = _MOST_LOGITS // model.vocab_size
+    sizes = {index: len(sources[index]) + 1 + options.beam for index in good}
+    for group in _groups(sizes, batch_size, most_positions):
+        run(group)
     return [result for result in results if result is not None]
+
+
+def _groups(sizes: dict[int, int], most: int, most_in_sum: int) -> Iterator[list[int]]:
+    """Cuts indices, which come in the order of their sizes, so that a group's number times its largest is limited."""
+    group: list[int] = []
+    for index, size in sizes.items():
+        if group and (len(group) == most or (len(group) + 1) * size > most_in_sum):
+            yield group
+            group = []
+        group.append(index)
+    if group:
+        yield group
 
 
 def _complaint(index: int, source: Any, tags: Any, longest: int) -> Failure | None:

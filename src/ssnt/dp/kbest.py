@@ -33,6 +33,10 @@ def _search(weights: Moves, k: int) -> _Search:
         here = log_best[-1]
         stayed = here + log_stay[..., None]
         stepped = functional.pad((here + log_step[..., None])[:, :-1], (0, 0, 1, 0), value=-math.inf)
+        if k == 1:  # no need to sort; ties fall as they do below
+            log_best.append(torch.maximum(stayed, stepped))
+            pointers.append((stepped > stayed).long())
+            continue
         # A stable sort, so that ties fall the same way on every device.
         ranked = torch.sort(torch.cat([stayed, stepped], dim=2), dim=2, descending=True, stable=True)
         log_best.append(ranked.values[..., :k])

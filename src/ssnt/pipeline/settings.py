@@ -28,7 +28,7 @@ class SearchSettings(TypedDict, total=False):
         end: Where a path may end, ``any`` or ``last``; by default as in training.
         copy_unknown: Whether an unknown symbol in the output is replaced by the source symbol it was written at.
         max_source_length: Longer sources are refused rather than searched for hours; 2000 by default.
-        batch_size: How many sources, of about the same length, are searched together; 64 by default.
+        batch_size: How many sources, of about the same length, are searched together at most; 256 by default.
     """
 
     search: SearchName | None
@@ -100,7 +100,7 @@ def plan_search(
     end: End | None = None,
     copy_unknown: bool | None = None,
     max_source_length: int = 2000,
-    batch_size: int = 64,
+    batch_size: int = 256,
 ) -> SearchPlan:
     """Completes :class:`SearchSettings` from a model's settings; a beam that was not asked for is as wide as needed.
 
