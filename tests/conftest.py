@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from collections.abc import Iterator
 from types import ModuleType
 
 # Triton reads this when it is first imported. With it, kernels run in Triton's interpreter, so that the
@@ -55,3 +56,16 @@ def require(module: str, why: str) -> ModuleType:
     if IN_CI:
         pytest.fail(message, pytrace=False)
     pytest.skip(message, allow_module_level=True)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """A Ray cluster with two CPUs, one for all tests of a process; an engine without an address finds it.
+
+    Tests that use it are marked ``slow`` and ``xdist_group("ray")``, so that it is started once.
+    """
+    require("ray", "the engine on Ray")
+    from ssnt.engines.ray import RayEngine
+
+    with RayEngine(workers=2).connected():
+        yield

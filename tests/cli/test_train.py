@@ -14,6 +14,7 @@ import yaml
 
 from commands import Run, process, started, write
 from ssnt.config import Config, load_config
+from ssnt.training.run_directory import RunDirectory
 
 TINY = ("model.hidden_size=8", "model.embed_size=4", "hardware.accelerator=cpu")
 
@@ -82,6 +83,10 @@ def test_print_config_prints_everything_and_reads_back(run: Run, place: Path, as
             "unknown preset 'inflexion': did you mean 'inflection'?",
         ),
         (["--resume"], "--out must say which training is to go on"),
+        (
+            ["--train", "t", "--out", "m", "--engine", "ray", "--workers", "2"],
+            "--engine and --workers: these are for the many models of --per-tag",
+        ),
         (["--resume", "--out", "nowhere"], "nowhere: there is no training to go on with; leave out --resume"),
         (
             ["--resume", "--overwrite", "--out", "m"],
@@ -94,6 +99,23 @@ def test_what_cannot_be_started_is_told(run: Run, place: Path, asked: list, argu
     done = run("train", *arguments)
     assert (done.code, done.out, asked) == (2, "", [])
     assert done.err.startswith(f"ssnt: error: {message}")
+
+
+def test_a_run_goes_on_with_another_engine(run: Run, place: Path, asked: list):
+    started = Config.model_validate(
+        {
+            "data": {"train": "t.tsv"},
+            "training": {"per_tag": True},
+            "hardware": {"engine": "ray", "address": "there:1", "workers": 9},
+            "out": "many",
+        }
+    )
+    RunDirectory("many").write_record(started, {})
+    assert run("train", "--resume", "--out", "many", "--workers", "3").code == 0
+    assert run("train", "--resume", "--out", "many", "--engine", "local").code == 0
+    first, second = (config.hardware for config, _ in asked)
+    assert (first.engine, first.address, first.workers) == ("ray", "there:1", 3)
+    assert (second.engine, second.address, second.workers) == ("local", None, 9)
 
 
 def test_a_training_from_start_to_end(run: Run, place: Path):

@@ -1,10 +1,11 @@
 """One model for each tag set."""
 
 import math
+import os
 import random
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from ssnt.config import Config
 from ssnt.data.prepared import prepare_examples
 from ssnt.data.readers import read_examples
 from ssnt.data.references import PooledExample
+from ssnt.engines.base import DONE, Job, Report, Tell, failed
 from ssnt.errors import ConfigError, DataError, ModelError
-from ssnt.evaluation import Evaluation
+from ssnt.evaluation import Evaluation, evaluate_model
 from ssnt.files import sha256_of
 from ssnt.interrupts import Stop
 from ssnt.metrics import Item, Score
@@ -23,7 +25,6 @@ from ssnt.training import per_tag, train
 from ssnt.training.display import Display
 from ssnt.training.run_directory import RunDirectory
 from ssnt.training.tag_sets import _usable
-from ssnt.training.worker import Report, Worker, _failed
 from trainings import MakeConfig, start, words
 
 PATIENCE = 240
@@ -54,8 +55,9 @@ def make_tagged(make_config: MakeConfig, tmp_path: Path) -> MakeConfig:
     }
 
     def make(**sections: Mapping[str, object]) -> Config:
-        own = {"per_tag": True, "workers": 2, "max_epochs": 3, **sections.pop("training", {})}
-        return make_config(data={**data, **sections.pop("data", {})}, training=own, **sections)
+        own = {"per_tag": True, "max_epochs": 3, **sections.pop("training", {})}
+        hardware = {"workers": 2, **sections.pop("hardware", {})}
+        return make_config(data={**data, **sections.pop("data", {})}, training=own, hardware=hardware, **sections)
 
     return make
 
@@ -109,7 +111,7 @@ def test_data_without_tags_is_refused(make_tagged: MakeConfig):
 
 
 def test_each_model_has_one_process(make_tagged: MakeConfig):
-    with pytest.raises(ConfigError, match=r"'training.per_tag' and 'hardware.devices': .*training.workers"):
+    with pytest.raises(ConfigError, match=r"'training.per_tag' and 'hardware.devices': .*hardware.workers"):
         train(make_tagged(hardware={"devices": 2}), display=False)
 
 
@@ -192,7 +194,7 @@ def failing(tasks: Sequence[per_tag.Task], config: Config, *lasting: bool) -> st
         lasting={task for task, lasts in zip(tasks, lasting, strict=False) if lasts},
     )
     with pytest.raises(ModelError) as caught:
-        per_tag._finish(RunDirectory(str(config.out)), config, outcome, [], Notes(), is_new=True)
+        per_tag._finish(RunDirectory(str(config.out)), config, outcome, [], Notes())
     return str(caught.value)
 
 
@@ -208,26 +210,62 @@ def test_going_on_is_proposed_only_where_it_can_help(make_tagged: MakeConfig):
     )
 
 
-def test_failures_speak_of_the_whole_and_say_whether_they_last(
-    make_tagged: MakeConfig, monkeypatch: pytest.MonkeyPatch
-):
-    config = make_tagged(training={"workers": 1})
+class Scripted:
+    """An engine that does nothing, and reports what it was made with."""
+
+    workers = 1
+
+    def __init__(self, reports: Callable[[Job], Report]) -> None:
+        self._reports = reports
+        self.jobs: list[Job] = []
+
+    def run(self, jobs: Iterator[Job], tell: Tell, stop: Stop) -> None:
+        for job in jobs:
+            self.jobs.append(job)
+            tell(job, self._reports(job))
+
+
+def trained(config: Config, tasks: Sequence[per_tag.Task], engine: Scripted, display: Display | None = None):
+    outcome = per_tag.Outcome()
+    per_tag._train_all(tasks, outcome, engine, str(config.out), display or Notes(), Stop())
+    return outcome
+
+
+def test_failures_speak_of_the_whole_and_say_whether_they_last(make_tagged: MakeConfig):
+    config = make_tagged()
     tasks = opened(config, Notes())
 
-    class Failing(Worker):
-        def __init__(self) -> None: ...
+    def fail(job: Job) -> Report:
+        out = job.order["config"]["out"]
+        return failed(f"diverged: ssnt train --resume --out {out} a=1", is_lasting=out.endswith("000"))
 
-        def run(self, config: Config, tell: object) -> Report:
-            is_lasting = str(config.out).endswith("000")
-            return _failed(f"diverged: ssnt train --resume --out {config.out} a=1", is_lasting=is_lasting)
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(per_tag, "Worker", Failing)
-    outcome = per_tag.Outcome()
-    per_tag._train_all(tasks, outcome, config, Notes(), Stop())
+    outcome = trained(config, tasks, Scripted(fail))
     assert outcome.failed == dict.fromkeys(tasks, f"diverged: ssnt train --resume --out {config.out} a=1")
     assert outcome.lasting == {tasks[0]}
+
+
+def test_the_largest_is_trained_first_and_all_have_the_same_settings_on_any_engine(make_tagged: MakeConfig):
+    orders = []
+    for hardware in ({}, {"engine": "ray", "address": "there:1", "workers": 7}):
+        config = make_tagged(hardware=hardware)
+        display, engine = Notes(), Scripted(lambda _: {"state": DONE, "score": "dev accuracy 1.0000"})
+        trained(config, opened(config, Notes()), engine, display)
+        assert [job.name for job in engine.jobs] == ["UP;V", "TWICE;V", "ADD;V"]
+        assert display.parts[0] == "1/3 models UP;V dev accuracy 1.0000"
+        orders.append([job.order for job in engine.jobs])
+    assert orders[0] == orders[1]
+
+
+def test_a_model_whose_process_was_stopped_by_somebody_else_is_not_forgotten(make_tagged: MakeConfig):
+    config = make_tagged()
+    tasks = opened(config, Notes())
+    outcome = trained(config, tasks, Scripted(lambda _: {"state": "stopped"}))
+    assert outcome.failed == dict.fromkeys(tasks, "its process was stopped from outside")
+
+
+def test_one_model_needs_no_engine(make_tagged: MakeConfig):
+    with pytest.raises(ConfigError, match=r"'hardware.engine': 'ray' is for the many models"):
+        train(make_tagged(training={"per_tag": False}, hardware={"engine": "ray"}), display=False)
 
 
 def test_why_a_perplexity_is_infinite_is_said():
@@ -275,7 +313,12 @@ def test_models_are_trained_side_by_side_without_those_that_cannot_be(make_tagge
     assert found.metrics["training"]["failed"] == {}
     assert list(found.metrics["training"]["left_out"]) == ["LONG;V"]
     assert found.metrics["training"]["left_out"]["LONG;V"].startswith(f"{path}:101: the tag set LONG;V is left out: ")
-    assert {score["name"] for score in found.metrics["scores"]["dev"]} == {"accuracy", "edit_distance", "perplexity"}
+    kept = {score["name"]: score for score in found.metrics["scores"]["dev"]}
+    assert kept.keys() == {"accuracy", "edit_distance", "perplexity"}
+    dev = list(read_examples(str(config.data.dev), config.data, needs_tags=True))
+    for score in evaluate_model(found, dev, list(kept)).scores:  # asked again, all in one process
+        assert kept[score.name]["signature"] == score.signature
+        assert kept[score.name]["value"] == (pytest.approx(score.value) if math.isfinite(score.value) else None)
 
 
 @pytest.mark.slow
@@ -339,25 +382,53 @@ def test_a_stopped_training_goes_on_and_finished_models_are_not_trained_again(ma
     assert all_weights(config) == all_weights(whole)
 
 
+def ray_workers() -> list[int]:
+    """The processes of this one's Ray cluster that have jobs."""
+    parents, names = {}, {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            names[int(place.name)] = (place / "cmdline").read_bytes()
+        except OSError:  # it has ended
+            continue
+
+    def is_ours(process: int) -> bool:
+        return process == os.getpid() or (process in parents and is_ours(parents[process]))
+
+    return [process for process, name in names.items() if name.startswith(b"ray::LocalWorker") and is_ours(process)]
+
+
+class KillsOne(Notes):
+    """Kills a Ray worker when the first model is finished."""
+
+    def show_part(self, overall: str, text: str, *, is_done: bool) -> None:
+        super().show_part(overall, text, is_done=is_done)
+        if overall.startswith("1/") and is_done:
+            os.kill(ray_workers()[0], signal.SIGKILL)
+
+
+def files_of_models(place: Path) -> dict[str, str]:
+    models = (path for path in place.rglob("*") if path.is_file() and "training" not in path.parts)
+    return {str(path.relative_to(place)): sha256_of(path) for path in models if path.parent != place}
+
+
 @pytest.mark.slow
-def test_a_worker_that_dies_is_replaced(make_tagged: MakeConfig):
-    tasks = opened(make_tagged(training={"max_epochs": 1}), Notes())
-    worker = Worker()
-    try:
-        worker._process.kill()
-        worker._process.wait()
-        assert worker.run(tasks[0].config, lambda _: None)["state"] == "done"
-
-        def kill(_: object) -> None:
-            worker._process.kill()
-
-        longer = tasks[1].config.model_copy(
-            update={"training": tasks[1].config.training.model_copy(update={"max_epochs": 9})}
-        )
-        assert worker.run(longer, kill) == _failed("its process was killed by signal 9")
-        assert worker.run(tasks[2].config, lambda _: None)["state"] == "done"
-    finally:
-        worker.close()
+@pytest.mark.xdist_group("ray")
+def test_ray_gives_the_same_files_and_loses_nothing_when_a_worker_is_killed(
+    ray_cluster: None, make_tagged: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = {}
+    for engine, display in (("local", Notes()), ("ray", KillsOne())):
+        config = make_tagged(
+            training={"max_epochs": 8}, hardware={"engine": engine}, validation={"patience": None}
+        ).model_copy(update={"out": "out"})
+        (tmp_path / engine).mkdir()
+        monkeypatch.chdir(tmp_path / engine)
+        per_tag.train_per_tag(config, resume=False, overwrite=False, display=display)
+        assert display.notes[-1] == "3 models are in out"
+        found[engine] = files_of_models(tmp_path / engine / "out")
+    assert sum(name.endswith("model.safetensors") for name in found["local"]) == 3
+    assert found["local"] == found["ray"]
 
 
 @pytest.mark.slow

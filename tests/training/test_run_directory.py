@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from model_directories import begin_training, contents
+from ssnt.config import flattened
 from ssnt.errors import ConfigError, DataError
 from ssnt.training import MAY_CHANGE, run_config
-from ssnt.training.run_directory import RunDirectory, _flat
+from ssnt.training.run_directory import RunDirectory
 from trainings import MakeConfig
 
 HASHES = {"train": "a" * 64, "dev": "b" * 64}
@@ -225,7 +226,7 @@ def test_how_long_and_where_a_training_goes_on_may_change(started: RunDirectory,
 
 
 def test_every_setting_that_may_change_exists(make_config: MakeConfig):
-    assert set(_flat(make_config().model_dump())) >= MAY_CHANGE
+    assert set(flattened(make_config().model_dump())) >= MAY_CHANGE
 
 
 @pytest.mark.parametrize("part", ["train", "dev"])

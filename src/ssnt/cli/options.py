@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,13 @@ class Search(StrEnum):
     MARGINAL = "marginal"
     PATH = "path"
     ONLINE = "online"
+
+
+class EngineName(StrEnum):
+    """Where independent work is done; the same names as :data:`ssnt.engines.EngineName`."""
+
+    LOCAL = "local"
+    RAY = "ray"
 
 
 def _metric_names(incomplete: str) -> Iterator[str]:
@@ -142,6 +149,40 @@ ResamplesOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the random resamples.")]
+
+EngineOption = Annotated[
+    EngineName | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="Where the work is done: local: in processes of this machine; ray: on a Ray cluster.",
+        show_default="local",
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDRESS",
+        help="Where the Ray cluster is: HOST:PORT of its head, or auto.",
+        show_default="one started on this machine",
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        help="How many processes do the work, in one thread each.",
+        show_default="one a core",
+    ),
+]
+
+
+def hardware_settings(engine: EngineName | None, address: str | None, workers: int | None) -> dict[str, Any]:
+    """What the options about engines say, as settings; None: not given."""
+    return {"engine": None if engine is None else engine.value, "address": address, "workers": workers}
 
 
 def search_name(search: Search | None) -> SearchName | None:

@@ -6,6 +6,7 @@ module     what
 ``base``   what all settings have in common: frozen, strict, errors with the nearest name
 ``model``  the settings of a model
 ``run``    the settings of a training run, section by section
+``sweep``  the settings of a sweep: a training run, and what is tried in it
 ``files``  YAML in and out, ``key=value`` overrides, presets
 =========  =======================================================================================
 """
@@ -14,8 +15,10 @@ from ssnt.config.base import Settings
 from ssnt.config.files import (
     PRESETS,
     dump_config,
+    flattened,
     load_config,
     merged,
+    nested,
     parse_overrides,
     parse_settings,
     preset_path,
@@ -36,6 +39,7 @@ from ssnt.config.run import (
     UnitName,
     ValidationConfig,
 )
+from ssnt.config.sweep import RangeConfig, SweepConfig, SweepRunConfig, load_sweep_config
 
 __all__ = [
     "PRESETS",
@@ -49,15 +53,21 @@ __all__ = [
     "HardwareConfig",
     "ModelConfig",
     "OptimiserConfig",
+    "RangeConfig",
     "SearchConfig",
     "Settings",
+    "SweepConfig",
+    "SweepRunConfig",
     "TrainingConfig",
     "Transition",
     "UnitName",
     "ValidationConfig",
     "dump_config",
+    "flattened",
     "load_config",
+    "load_sweep_config",
     "merged",
+    "nested",
     "parse_overrides",
     "parse_settings",
     "preset_path",

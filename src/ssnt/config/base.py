@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, get_args
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -45,6 +46,16 @@ def section_of(cls: type[BaseModel], keys: Sequence[str]) -> type[BaseModel] | N
             return None
         cls = sections[0]
     return cls
+
+
+def kinds_of(annotation: Any) -> set[Any]:
+    """The types that a setting may have, without what else is said about them."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return kinds_of(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return {kind for part in get_args(annotation) for kind in kinds_of(part)}
+    return {annotation}
 
 
 def unknown_setting(cls: type[BaseModel], keys: Sequence[str], value: Any) -> str:

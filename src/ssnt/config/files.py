@@ -7,15 +7,16 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel
 
-from ssnt.config.base import section_of, unknown_setting
+from ssnt.config.base import kinds_of, section_of, unknown_setting
 from ssnt.config.run import Config
 from ssnt.errors import ConfigError
+
+SomeConfig = TypeVar("SomeConfig", bound=Config)
 
 PRESETS = ("inflection", "summarisation", "g2p", "quickstart")
 """The settings that come with the package, by name: commented YAML files."""
@@ -123,6 +124,29 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+def flattened(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= flattened(value, f"{before}{key}.")
+        else:
+            flat[f"{before}{key}"] = value
+    return flat
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their dotted names as nested dictionaries."""
+    result: dict[str, Any] = {}
+    for name, value in settings.items():
+        *parents, last = name.split(".")
+        inner: dict[str, Any] = {last: value}
+        for key in reversed(parents):
+            inner = {key: inner}
+        result = merged(result, inner)
+    return result
+
+
 def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> dict[str, Any]:
     """Settings from the command line, such as ``training.max_epochs=5``, as nested dictionaries.
 
@@ -144,22 +168,10 @@ def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> 
         field = None if parent is None else parent.model_fields.get(keys[-1])
         if field is None:
             raise ConfigError(unknown_setting(cls, keys, _plain_value(text)))
-        kinds = _kinds(field.annotation)
+        kinds = kinds_of(field.annotation)
         value: Any = _text_value(text, kinds, override) if str in kinds else _yaml_value(text, override)
-        for key in reversed(keys):
-            value = {key: value}
-        result = merged(result, value)
+        result = merged(result, nested({".".join(keys): value}))
     return result
-
-
-def _kinds(annotation: Any) -> set[Any]:
-    """The types that a setting may have, without what else is said about them."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _kinds(get_args(annotation)[0])
-    if origin in (Union, UnionType):
-        return {kind for part in get_args(annotation) for kind in _kinds(part)}
-    return {annotation}
 
 
 def _text_value(text: str, kinds: Collection[Any], override: str) -> Any:
@@ -197,14 +209,25 @@ def load_config(
     Raises:
         ConfigError: A setting is unknown or wrong; the message names the file.
     """
+    return load_settings(Config, path, preset=preset, overrides=overrides)
+
+
+def load_settings(
+    cls: type[SomeConfig],
+    path: str | Path | None = None,
+    *,
+    preset: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> SomeConfig:
+    """Settings of some class; see :func:`load_config`."""
     settings: dict[str, Any] = {} if preset is None else read_settings(preset_path(preset))
     if path is not None:
         settings = merged(settings, read_settings(path))
         try:
-            Config.model_validate(settings)  # so that a mistake in the file is told with the file's name
+            cls.model_validate(settings)  # so that a mistake in the file is told with the file's name
         except ConfigError as error:
             raise ConfigError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from None
-    return Config.model_validate(merged(settings, overrides or {}))
+    return cls.model_validate(merged(settings, overrides or {}))
 
 
 def dump_config(config: BaseModel) -> str:

@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 
 from ssnt.config.base import Settings
 from ssnt.config.model import ArchitectureConfig
+from ssnt.engines import EngineName
 from ssnt.types import End
 
 Format = Literal[
@@ -138,7 +139,6 @@ class TrainingConfig(Settings):
         checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.
         per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all. These are
             trained on the CPU. A tag set of which fewer than two examples can be used has no model.
-        workers: Processes that train the models of ``per_tag``, each in one thread; None: one a core.
         tensorboard: Whether to log for TensorBoard too (``pip install ssnt[tb]``).
     """
 
@@ -150,7 +150,6 @@ class TrainingConfig(Settings):
     average: PositiveInt = 1
     checkpoint_minutes: float = Field(default=10.0, gt=0.0)
     per_tag: bool = False
-    workers: PositiveInt | None = None
     tensorboard: bool = False
 
 
@@ -204,6 +203,11 @@ class HardwareConfig(Settings):
         precision: ``float32``, ``bfloat16`` or ``float16`` (mixed: weights stay float32), or ``float64``.
         threads: Threads of each process, for torch and Numba alike; None: one for hidden sizes up to 256, else one a
             core. With ``training.per_tag`` every model is trained in one thread, and this is for the evaluation of all.
+        engine: Where independent work is done, which is the models of ``training.per_tag`` and the trainings of a
+            sweep: ``local``: in processes of this machine, or ``ray``: on a Ray cluster (``pip install ssnt[ray]``).
+        address: Where the Ray cluster is: ``host:port`` of its head, or ``auto``; None: one is started on this
+            machine.
+        workers: How many processes do independent work, each in one thread; None: one a core.
     """
 
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
@@ -211,6 +215,9 @@ class HardwareConfig(Settings):
     nodes: PositiveInt = 1
     precision: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     threads: PositiveInt | None = None
+    engine: EngineName = "local"
+    address: str | None = None
+    workers: PositiveInt | None = None
 
 
 class Config(Settings):

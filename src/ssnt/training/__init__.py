@@ -16,6 +16,9 @@ module             what
 ``display``        what the user sees
 ``processes``      several processes that train one model
 ``per_tag``        one model for each tag set, trained side by side
+``tag_sets``       the tag sets of data, and which of them can have a model
+``job``            the training of one model as a job of an engine
+``answers``        what models answer where they are trained, to measure them together
 ``threads``        one number of threads for everything
 ``quiet``          Lightning without its advice
 =================  ==================================================================================

@@ -75,6 +75,11 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, disp
             from ssnt.training.per_tag import train_per_tag
 
             return train_per_tag(config, resume=resume, overwrite=overwrite, display=shown)
+        if config.hardware.engine != "local":
+            raise ConfigError(
+                f"setting 'hardware.engine': {config.hardware.engine!r} is for the many models of training.per_tag and "
+                "for sweeps; one model is trained by several processes with hardware.devices and hardware.nodes"
+            )
         return train_one(config, resume=resume, overwrite=overwrite, display=shown, stop=Stop())
     finally:
         shown.close()

@@ -1,9 +1,9 @@
 """One model for each tag set, the paper's setting for inflection: many small trainings side by side.
 
-The data is read once and divided by tag set. Each model is trained by one process in one thread, ``training.workers``
-of them at a time, and has a directory of its own in ``out/models``, so that a training that was stopped goes on model
-by model. A tag set without development examples has its epoch chosen by training perplexity. A tag set of which fewer
-than two examples can be used has no model.
+The data is read once and divided by tag set. Each model is a job of the engine that ``hardware.engine`` names: it is
+trained by one process in one thread, ``hardware.workers`` of them at a time. It has a directory of its own in
+``out/models``, so that a training that was stopped goes on model by model. A tag set without development examples has
+its epoch chosen by training perplexity. A tag set of which fewer than two examples can be used has no model.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import queue
 import shlex
 import shutil
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ssnt.checkpoint import metrics_record, read_manifest, save_per_tag
 from ssnt.checkpoint.manifest import TagSet, tag_set
@@ -27,21 +26,31 @@ from ssnt.config import Config
 from ssnt.data.formats import resolve_format
 from ssnt.data.prepared import regular_files
 from ssnt.data.readers import files_of, read_examples
+from ssnt.engines import make_engine
+from ssnt.engines.base import DONE, STOPPED, Engine, Job, Report
 from ssnt.errors import ConfigError, DataError, ModelError, SsntError
 from ssnt.evaluation import Evaluation, evaluate_model
 from ssnt.files import sha256_of, write_text
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.pipeline import PerTagTransducer, Transducer
+from ssnt.training.answers import AnsweredTransducer, Answers
 from ssnt.training.display import Display
 from ssnt.training.fit import check_settings, finished_because
+from ssnt.training.job import TRAIN
 from ssnt.training.run_directory import RunDirectory
 from ssnt.training.tag_sets import by_tags, left_out_of, notes_on, shown_tags, some
-from ssnt.training.threads import cores, limited_threads
+from ssnt.training.threads import limited_threads
 from ssnt.training.validation import FINAL_METRICS
-from ssnt.training.worker import Report, Worker
 from ssnt.types import Example
 
-_POLL = 0.1  # seconds between looks at whether somebody wants to stop
+_OWN_HARDWARE: dict[str, object] = {
+    "accelerator": "cpu",
+    "threads": 1,
+    "engine": "local",
+    "address": None,
+    "workers": None,
+}
+"""Where each model is trained, as its own settings have it: the same wherever its process is."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +82,30 @@ class Outcome:
         failed: Those that are not, with the reasons.
         lasting: Those of the failed ones that fail again however often they are tried.
         left_out: The tag sets that no model can be trained for, with the reasons.
+        answers: What the models answer on the development data, by their tag sets.
     """
 
     done: list[Task] = field(default_factory=list)
     failed: dict[Task, str] = field(default_factory=dict)
     lasting: set[Task] = field(default_factory=set)
     left_out: dict[TagSet, str] = field(default_factory=dict)
+    answers: dict[TagSet, Answers] = field(default_factory=dict)
 
 
 def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Display) -> Transducer:
     """Trains one model for each tag set of the training data, and puts them into one directory.
 
     Raises:
-        ConfigError: A setting is missing, or asks for what these small models cannot have.
+        ConfigError: A setting is missing, or asks for what these small models cannot have, or for an engine that is
+            not there.
         DataError: The data cannot be used, or no tag set has two examples.
         ModelError: Some models could not be trained; the others are saved.
         TrainingInterrupted: It was stopped by a signal.
     """
     _check_hardware(config)
     out = check_settings(config)
+    hardware = config.hardware
+    engine = make_engine(hardware.engine, address=hardware.address, workers=hardware.workers)
     directory = RunDirectory(out)
     directory.check(resume=resume, overwrite=overwrite)
     stop, outcome = Stop(), Outcome()
@@ -102,11 +116,11 @@ def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Dis
                     config, directory, resume=resume, overwrite=overwrite, display=display
                 )
                 outcome.done += [task for task in tasks if _is_finished(task)]
-            left = [task for task in tasks if task not in outcome.done]
-            if left:
-                _train_all(left, outcome, config, display, stop)
+                if len(outcome.done) == len(tasks) and (found := _finished(directory, outcome, display)) is not None:
+                    return found
+            _train_all(tasks, outcome, engine, out, display, stop)
             with stop.giving_up_allowed():
-                return _finish(directory, config, outcome, dev, display, is_new=bool(left))
+                return _finish(directory, config, outcome, dev, display)
         except StopNow:
             done = f"{len(outcome.done) or 'no'} {'models are' if len(outcome.done) > 1 else 'model is'} finished"
             message = f"stopped; {done}; go on with: ssnt train --resume --out {shlex.quote(str(out))}"
@@ -125,7 +139,7 @@ def _check_hardware(config: Config) -> None:
     if hardware.devices * hardware.nodes > 1:
         raise ConfigError(
             "settings 'training.per_tag' and 'hardware.devices': each of these models is trained by one process; set "
-            "hardware.devices and hardware.nodes to 1, and training.workers to the number of models trained at a time"
+            "hardware.devices and hardware.nodes to 1, and hardware.workers to the number of models trained at a time"
         )
     if hardware.accelerator == "gpu":
         raise ConfigError(
@@ -219,8 +233,8 @@ def _own_config(config: Config, directory: RunDirectory, place: str, paths: Mapp
     return config.model_copy(
         update={
             "data": config.data.model_copy(update=data),
-            "training": config.training.model_copy(update={"per_tag": False, "workers": None}),
-            "hardware": config.hardware.model_copy(update={"accelerator": "cpu", "threads": 1}),
+            "training": config.training.model_copy(update={"per_tag": False}),
+            "hardware": config.hardware.model_copy(update=_OWN_HARDWARE),
             "out": str(directory.out / place),
         }
     )
@@ -231,81 +245,68 @@ def _cache(directory: RunDirectory) -> Path:
     return directory.training / "cache"
 
 
-def _train_all(tasks: Sequence[Task], outcome: Outcome, config: Config, display: Display, stop: Stop) -> None:
-    """Trains models side by side, until there are none left or somebody wants to stop."""
-    left: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    for task in sorted(tasks, key=_size, reverse=True):  # the largest first, so that none is left over at the end
-        left.put(task)
-    total = len(tasks) + len(outcome.done)
-    workers = [Worker() for _ in range(min(config.training.workers or cores(), len(tasks)))]
-    guard = threading.Lock()
+def _train_all(
+    tasks: Sequence[Task], outcome: Outcome, engine: Engine, whole: str, display: Display, stop: Stop
+) -> None:
+    """Trains models side by side, until there are none left or somebody wants to stop.
 
-    def tell(task: Task, report: Report) -> None:
-        with guard:
-            state = report.get("state")
-            if state == "done":
-                outcome.done.append(task)
-                text = f"{task.name} {report['score']}"
-            elif state == "failed":
-                # the advice in a message is about the training of one model; it is the whole that goes on
-                message = str(report["message"]).replace(f"--out {task.config.out}", f"--out {config.out}")
-                outcome.failed[task] = message
-                outcome.lasting |= {task} if report.get("is_lasting") else set()
-                text = f"{task.name} failed: {message}"
-            elif "epoch" in report:
-                value = "" if report["value"] is None else f"  {report['metric']} {report['value']:.4f}"
-                text = f"{task.name} epoch {report['epoch']}{value}"
-            else:
-                return
-            display.show_part(f"{len(outcome.done)}/{total} models", text, is_done=state is not None)
+    Those that are done already only answer the questions of the development data.
+    """
+    total = len(tasks)
+    is_asked = [task for task in tasks if task not in outcome.done or task.config.data.dev is not None]
+    largest_first = sorted(is_asked, key=_size, reverse=True)  # so that none is left over at the end
+    jobs = {Job(task.name, TRAIN, _order(task.config)): task for task in largest_first}
 
-    def work(worker: Worker) -> None:
-        while not stop.is_requested:
-            try:
-                task = left.get_nowait()
-            except queue.Empty:
-                return
-            tell(task, worker.run(task.config, lambda report, task=task: tell(task, report)))  # type: ignore[misc]
+    def tell(job: Job, report: Report) -> None:
+        task, state = jobs[job], report.get("state")
+        was_done = task in outcome.done
+        if state == STOPPED and stop.is_requested:
+            outcome.done += [task] if not was_done and _is_finished(task) else []  # stopped while it answered
+            return
+        if state == DONE:
+            outcome.done += [] if was_done else [task]
+            outcome.answers[task.tags] = report.get("answers") or {"outputs": [], "scores": []}
+            text = f"{task.name} {report['score']}"
+        elif state is not None:
+            # the advice in a message is about the training of one model; it is the whole that goes on
+            message = str(report.get("message", "its process was stopped from outside"))
+            message = message.replace(f"--out {task.config.out}", f"--out {whole}")
+            outcome.failed[task] = message
+            outcome.done = [one for one in outcome.done if one is not task]
+            outcome.lasting |= {task} if report.get("is_lasting") else set()
+            text = f"{task.name} failed: {message}"
+        else:
+            text = f"{task.name} epoch {report['epoch']}  {report['metric']} {report['value']:.4f}"
+        display.show_part(f"{len(outcome.done)}/{total} models", text, is_done=state is not None and not was_done)
 
-    threads = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers]
-    try:
-        for thread in threads:
-            thread.start()
-        is_told = False
-        while any(thread.is_alive() for thread in threads):
-            for thread in threads:
-                thread.join(_POLL / len(threads))
-            if stop.is_requested and not is_told:
-                is_told = True
-                for worker in workers:
-                    worker.stop()
-    except BaseException:
-        for worker in workers:
-            worker.kill()
-        raise
-    finally:
-        for worker in workers:
-            worker.close()
+    engine.run(iter(jobs), tell, stop)
+
+
+def _order(config: Config) -> dict[str, Any]:
+    return {"config": config.model_dump(), "has_answers": config.data.dev is not None}
 
 
 def _size(task: Task) -> int:
     return Path(str(task.config.data.train)).stat().st_size
 
 
+def _finished(directory: RunDirectory, outcome: Outcome, display: Display) -> Transducer | None:
+    """The directory of all models, if it is there already."""
+    try:
+        found = Transducer.from_pretrained(directory.out) if directory.has_model else None
+        listed = {one.tags: one.directory for one in read_manifest(directory.out).models} if found else {}
+    except SsntError:  # it is from before some of its models were trained further
+        return None
+    if listed != {task.tags: task.place for task in outcome.done}:  # those of a training before this one
+        return None
+    display.note(f"{directory.out}: all {len(outcome.done)} models are finished already; nothing to do")
+    return found
+
+
 def _finish(
-    directory: RunDirectory, config: Config, outcome: Outcome, dev: Sequence[Example], display: Display, *, is_new: bool
+    directory: RunDirectory, config: Config, outcome: Outcome, dev: Sequence[Example], display: Display
 ) -> Transducer:
     """Measures the models together and makes one directory of them."""
-    if not is_new and directory.has_model and not outcome.failed:
-        try:
-            found = Transducer.from_pretrained(directory.out)
-            listed = {one.tags: one.directory for one in read_manifest(directory.out).models}
-        except SsntError:  # it is from before some of its models were trained further
-            pass
-        else:
-            if listed == {task.tags: task.place for task in outcome.done}:  # not those of a training before this one
-                display.note(f"{directory.out}: all {len(outcome.done)} models are finished already; nothing to do")
-                return found
     done = sorted(outcome.done, key=lambda task: task.tags)
     if not done:
         raise ModelError(f"{directory.out}: no model could be trained{_advice(outcome, directory)}")
@@ -315,7 +316,7 @@ def _finish(
     if dev:
         names = list(dict.fromkeys([config.validation.metric, *FINAL_METRICS]))
         with limited_threads(config.hardware.threads or 1):
-            evaluation = evaluate_model(transducer, dev, names)
+            evaluation = evaluate_model(AnsweredTransducer(models, config, outcome.answers), dev, names)
     files = {"train": config.data.train, "dev": config.data.dev}
     hashes = {part: _data_hash(path, config) for part, path in files.items() if path is not None}
     transducer.metrics = metrics_record(

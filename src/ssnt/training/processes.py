@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +24,7 @@ import torch.distributed as dist
 from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
 
 from ssnt.config import Config
+from ssnt.engines.local import python_path
 from ssnt.errors import ConfigError, ModelError, SsntError
 
 T = TypeVar("T")
@@ -287,12 +287,6 @@ def _start(config: Config, world: World, rank: int, resume: bool, overwrite: boo
         process.stdin.write(json.dumps(order).encode())
         process.stdin.close()
     return process
-
-
-def python_path() -> str:
-    """Where another Python process finds this same package."""
-    home = str(Path(__file__).parents[2])
-    return os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def _has_descriptor(stream: Any) -> bool:

@@ -17,7 +17,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -27,7 +27,8 @@ from ssnt.checkpoint.folder import MODELS, PENDING, TRAINING
 from ssnt.checkpoint.ours import LOCK, foreign_files, has_model, is_blank, is_ours, is_record, own_models, shown
 from ssnt.checkpoint.publish import finish_move
 from ssnt.checkpoint.save import listed_files
-from ssnt.config import Config, read_settings, to_yaml
+from ssnt.config import Config, flattened, read_settings, to_yaml
+from ssnt.config.files import SomeConfig
 from ssnt.errors import ConfigError, DataError
 from ssnt.files import write_text
 
@@ -40,7 +41,10 @@ MAY_CHANGE = frozenset(
         "data.dev",
         "data.cache",
         "hardware.accelerator",
+        "hardware.address",
+        "hardware.engine",
         "hardware.threads",
+        "hardware.workers",
         "optimiser.gradient_clip",
         "optimiser.learning_rate",
         "out",
@@ -48,7 +52,6 @@ MAY_CHANGE = frozenset(
         "training.max_epochs",
         "training.max_steps",
         "training.tensorboard",
-        "training.workers",
         "validation.patience",
     }
 )
@@ -160,14 +163,14 @@ class RunDirectory:
         if listed or not self.has_model:  # of a model that this ssnt cannot read nobody knows what belongs to it
             for place in own_models(self.out):
                 if f"{MODELS}/{place.name}" not in listed:
-                    _remove(place)
+                    remove(place)
         if not is_record(self.record):
             return
         # the checkpoint first and the record last: if this is interrupted, what is left is a training at its beginning
-        _remove(self.last)
+        remove(self.last)
         for one in self.training.iterdir():
             if one.name not in (LOCK, self.record.name):
-                _remove(one)
+                remove(one)
         self.record.unlink()
 
     def tidy(self, keep: set[str]) -> None:
@@ -193,17 +196,12 @@ class RunDirectory:
             first_model: The number of the first model of a run with one for each tag set: those of a model from
                 before are below.
         """
-        content: dict[str, Any] = {
-            "format_version": FORMAT_VERSION,
-            "ssnt_version": __version__,
-            "data_sha256": dict(hashes),
-        }
+        more: dict[str, Any] = {}
         if replaces_model:
-            content["replaces_model"] = True
+            more["replaces_model"] = True
         if first_model:
-            content["first_model"] = first_model
-        content["config"] = _with_whole_paths(config).model_dump()
-        write_text(self.record, _HEADER + to_yaml(content))
+            more["first_model"] = first_model
+        write_record(self.record, _HEADER, config, hashes, more)
 
     def read_record(self) -> tuple[Config, dict[str, str]]:
         """The settings of the run that is here, and the SHA-256 of its data.
@@ -213,20 +211,7 @@ class RunDirectory:
         """
         if not self.has_run:
             self._check_resume()
-        content = read_settings(self.record)
-        version = content.get("format_version")
-        if not isinstance(version, int) or version > FORMAT_VERSION:
-            raise ConfigError(
-                f"{self.record}: was written by a newer ssnt (format_version {version!r}, this ssnt goes on from "
-                f"{FORMAT_VERSION}); upgrade ssnt"
-            )
-        hashes = content.get("data_sha256")
-        if not isinstance(hashes, dict) or not isinstance(content.get("config"), dict):
-            raise ConfigError(f"{self.record}: is not the record of a training; choose another directory (--out)")
-        try:
-            return Config.model_validate(content["config"]), hashes
-        except ConfigError as error:
-            raise ConfigError("\n".join(f"{self.record}: {line}" for line in str(error).splitlines())) from None
+        return read_record(self.record, Config, "training")
 
     def check_same(self, config: Config, hashes: Mapping[str, str]) -> None:
         """Refuses to go on with other settings or data than the run was started with.
@@ -235,22 +220,7 @@ class RunDirectory:
             ConfigError: A setting differs that matters; all such are named.
             DataError: A data file has changed.
         """
-        before, old_hashes = self.read_record()
-        old, new = _flat(before.model_dump()), _flat(config.model_dump())
-        differing = [name for name in new if name not in MAY_CHANGE and old.get(name) != new[name]]
-        if differing:
-            shown = ", ".join(f"{name} (was {old.get(name)!r}, is {new[name]!r})" for name in differing)
-            raise ConfigError(
-                f"{self.out}: the training cannot go on with other settings than it was started with: {shown}; leave "
-                "them as they were, or start anew with --overwrite or another --out"
-            )
-        for part in ("train", "dev"):
-            if old_hashes.get(part) != hashes.get(part):
-                path = getattr(config.data, part) or f"data.{part}"
-                raise DataError(
-                    f"{path}: the {part} data is not what the training in {self.out} was started with (its SHA-256 "
-                    "differs); put the old file back, or start anew with --overwrite"
-                )
+        check_unchanged(self.out, self.read_record(), (config, hashes), MAY_CHANGE, "training")
 
     @contextmanager
     def locked(self, wait: float = 0.0) -> Iterator[None]:
@@ -311,7 +281,85 @@ class RunDirectory:
                     self.out.rmdir()
 
 
-def _with_whole_paths(config: Config) -> Config:
+def write_record(
+    path: Path, header: str, config: Config, hashes: Mapping[str, str], more: Mapping[str, Any] | None = None
+) -> None:
+    """Writes settings, the SHA-256 of the data that they are used with, and what else there is to remember."""
+    content = {
+        "format_version": FORMAT_VERSION,
+        "ssnt_version": __version__,
+        "data_sha256": dict(hashes),
+        **(more or {}),
+        "config": with_whole_paths(config).model_dump(),
+    }
+    write_text(path, header + to_yaml(content))
+
+
+def read_record(path: Path, cls: type[SomeConfig], what: str) -> tuple[SomeConfig, dict[str, str]]:
+    """The settings in a record, and the SHA-256 of the data.
+
+    Args:
+        path: The file.
+        cls: The class of the settings.
+        what: What messages call that which the record is of.
+
+    Raises:
+        ConfigError: It is no such record, or a newer ssnt has written it.
+    """
+    content = read_settings(path)
+    version = content.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ConfigError(
+            f"{path}: was written by a newer ssnt (format_version {version!r}, this ssnt goes on from "
+            f"{FORMAT_VERSION}); upgrade ssnt"
+        )
+    hashes = content.get("data_sha256")
+    if not isinstance(hashes, dict) or not isinstance(content.get("config"), dict):
+        raise ConfigError(f"{path}: is not the record of a {what}; choose another directory (--out)")
+    try:
+        return cls.model_validate(content["config"]), hashes
+    except ConfigError as error:
+        raise ConfigError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from None
+
+
+def check_unchanged(
+    out: Path,
+    before: tuple[Config, Mapping[str, str]],
+    now: tuple[Config, Mapping[str, str]],
+    may_change: Collection[str],
+    what: str,
+) -> None:
+    """Refuses to go on with other settings or data than something was started with.
+
+    Args:
+        out: Its directory.
+        before: The settings, and the SHA-256 of the data, that it was started with.
+        now: Those that it is to go on with.
+        may_change: Settings that do not matter.
+        what: What messages call it.
+
+    Raises:
+        ConfigError: A setting differs that matters; all such are named.
+        DataError: A data file has changed.
+    """
+    old, new = flattened(before[0].model_dump()), flattened(now[0].model_dump())
+    names = [name for name in dict.fromkeys((*new, *old)) if name not in may_change]
+    if differing := [name for name in names if old.get(name) != new.get(name)]:
+        changes = ", ".join(f"{name} (was {old.get(name)!r}, is {new.get(name)!r})" for name in differing)
+        raise ConfigError(
+            f"{out}: the {what} cannot go on with other settings than it was started with: {changes}; leave "
+            "them as they were, or start anew with --overwrite or another --out"
+        )
+    for part in ("train", "dev"):
+        if before[1].get(part) != now[1].get(part):
+            path = getattr(now[0].data, part) or f"data.{part}"
+            raise DataError(
+                f"{path}: the {part} data is not what the {what} in {out} was started with (its SHA-256 "
+                "differs); put the old file back, or start anew with --overwrite"
+            )
+
+
+def with_whole_paths(config: SomeConfig) -> SomeConfig:
     """Settings whose files are found from any directory."""
     names = {name: getattr(config.data, name) for name in ("train", "dev", "cache")}
     whole = {name: os.path.abspath(path) for name, path in names.items() if path is not None}
@@ -331,17 +379,6 @@ def run_config(out: str | Path) -> Config:
     return config.model_copy(update={"out": str(out)})
 
 
-def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{before}{key}.")
-        else:
-            flat[f"{before}{key}"] = value
-    return flat
-
-
 def _is_same(file: TextIO, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
@@ -349,7 +386,8 @@ def _is_same(file: TextIO, path: Path) -> bool:
         return False
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Deletes a file, a link or a directory with all that is in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

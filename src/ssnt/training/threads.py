@@ -7,21 +7,14 @@ size changes torch's too where both use OpenMP.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ssnt.config import Config
+from ssnt.engines.local import cores
 
 LARGE = 256
 """Up to this hidden size matrices are so small that they only lose by being shared among threads."""
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def thread_count(config: Config) -> int:
