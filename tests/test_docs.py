@@ -31,7 +31,15 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 # What costs some seconds more than other pages, above all because it trains or starts many processes.
-SLOW = {"README.md", "errors.md", "evaluation.md", "getting-started.md", "model-directory.md", "training.md"}
+SLOW = {
+    "README.md",
+    "errors.md",
+    "evaluation.md",
+    "getting-started.md",
+    "model-directory.md",
+    "sweeps.md",
+    "training.md",
+}
 
 # Commands that are not run: they install, need a network, a second machine or somebody at the keyboard, or run all
 # tests. The tests below check what they name.
@@ -53,6 +61,10 @@ ssnt() {
     train) case " $* " in
         *" --print-config "*) command ssnt "$@" ;;
         *" --resume "*) command ssnt "$@" training.max_steps=10 ;;
+        *) command ssnt "$@" training.max_steps=5 search.beam=1 search.max_length=20 ;;
+      esac ;;
+    sweep) case " $* " in
+        *" --resume "*) command ssnt "$@" ;;
         *) command ssnt "$@" training.max_steps=5 search.beam=1 search.max_length=20 ;;
       esac ;;
     *) command ssnt "$@" ;;
@@ -284,11 +296,11 @@ def test_blocks_have_a_known_language(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_settings_shown_can_be_used(page: Path) -> None:
-    from ssnt.config import Config, parse_settings
+    from ssnt.config import SweepRunConfig, parse_settings  # all settings that there are
 
     for block in blocks(page):
         if block.language == "yaml":
-            Config.model_validate(parse_settings(block.text, f"{page.name}:{block.line}"))
+            SweepRunConfig.model_validate(parse_settings(block.text, f"{page.name}:{block.line}"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

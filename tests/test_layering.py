@@ -28,6 +28,7 @@ LAYERS = (
     },
     {"checkpoint", "evaluation", "pipeline"},
     {"training"},
+    {"sweeps"},
     {"cli", "serve"},
     {"__main__"},
 )

@@ -13,18 +13,19 @@ from ssnt.__about__ import __version__
 
 if TYPE_CHECKING:
     from ssnt import data, decode, dp, metrics, nn, plots
-    from ssnt.config import Config, ModelConfig, load_config
+    from ssnt.config import Config, ModelConfig, load_config, load_sweep_config
     from ssnt.dp import AlignmentDistribution, available_backends, resolve_backend
     from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError, SsntError, StorageError
     from ssnt.loss import SSNTLoss, ssnt_loss
     from ssnt.nn import SSNT
     from ssnt.pipeline import Transducer, Transduction
+    from ssnt.sweeps import run_sweep
     from ssnt.training import train
     from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Example, Grid, Hypothesis, Posteriors
     from ssnt.word_grid import linear_word_grid
 
 _HOMES = {
-    "ssnt.config": ("Config", "ModelConfig", "load_config"),
+    "ssnt.config": ("Config", "ModelConfig", "load_config", "load_sweep_config"),
     "ssnt.dp": ("AlignmentDistribution", "available_backends", "resolve_backend"),
     "ssnt.errors": (
         "BackendError",
@@ -38,6 +39,7 @@ _HOMES = {
     "ssnt.loss": ("SSNTLoss", "ssnt_loss"),
     "ssnt.nn": ("SSNT",),
     "ssnt.pipeline": ("Transducer", "Transduction"),
+    "ssnt.sweeps": ("run_sweep",),
     "ssnt.training": ("train",),
     "ssnt.types": (
         "BOS_ID",
@@ -103,10 +105,12 @@ __all__ = [
     "dp",
     "linear_word_grid",
     "load_config",
+    "load_sweep_config",
     "metrics",
     "nn",
     "plots",
     "resolve_backend",
+    "run_sweep",
     "ssnt_loss",
     "train",
 ]

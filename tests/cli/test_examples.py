@@ -10,7 +10,9 @@ import pytest
 
 from commands import Run, write
 from ssnt.cli.app import VERBS, examples_of
-from ssnt.config import Config
+from ssnt.config import Config, SweepRunConfig
+from ssnt.sweeps import SweepResult
+from ssnt.sweeps.directory import SweepDirectory
 from ssnt.training.run_directory import RunDirectory
 
 LONG = {"quickstart"}
@@ -32,7 +34,12 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     def note(config: Config, **options: Any) -> None:
         asked.append(config)
 
+    def note_sweep(config: Config, **options: Any) -> SweepResult:
+        asked.append(config)
+        return SweepResult(Path(str(config.out)), "perplexity", ())
+
     monkeypatch.setattr("ssnt.training.train", note, raising=False)
+    monkeypatch.setattr("ssnt.sweeps.run_sweep", note_sweep, raising=False)
     return asked
 
 
@@ -42,6 +49,9 @@ def test_the_example_runs(run: Run, place: Path, trained: list[Config], example:
     (place / "model" / "training").mkdir()
     started = Config.model_validate({"data": {"train": "train.tsv", "dev": "dev.tsv"}})
     RunDirectory(place / "model").write_record(started, {"train": "0", "dev": "0"})
+    write(place / "sweep.yaml", "data:", "  train: train.tsv", "  dev: dev.tsv")
+    swept = SweepRunConfig.model_validate(started.model_dump())
+    SweepDirectory(place / "sweep").write_record(swept, {"train": "0", "dev": "0"})
     words = shlex.split(example)
     stdin, target = "", None
     if "|" in words:
@@ -60,6 +70,8 @@ def test_the_example_runs(run: Run, place: Path, trained: list[Config], example:
     if words[1] == "train" and "--print-config" not in words:
         assert len(trained) == 1
         assert trained[0].out == "model"
+    elif words[1] == "sweep":
+        assert [config.out for config in trained] == ["sweep"]
     elif "--out" in words:
         assert (place / words[words.index("--out") + 1]).stat().st_size
     else:

@@ -50,6 +50,7 @@ class Verb:
 VERBS = (
     Verb("quickstart", "quickstart:quickstart", "Train"),
     Verb("train", "train:train", "Train"),
+    Verb("sweep", "sweep:sweep", "Train"),
     Verb("predict", "predict:predict"),
     Verb("stream", "stream:stream"),
     Verb("align", "align:align"),
