@@ -39,14 +39,19 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial = Path(name)
         try:
             yield partial
-            _make_readable(partial, like=path)
-            sync(partial)
-            os.replace(partial, path)
+            put_in_place(partial, path)
         except BaseException:
             with suppress(OSError):
                 partial.unlink()
             raise
-        sync(path.parent)
+
+
+def put_in_place(partial: Path, path: Path) -> None:
+    """Gives a finished file its name, in the place of what has it; it is on the disk before the old goes."""
+    _make_readable(partial, like=path)
+    sync(partial)
+    os.replace(partial, path)
+    sync(path.parent)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -69,7 +69,7 @@ def test_text_with_several_outputs_is_refused(run: Run, place: Path):
 
 
 def test_a_tab_in_an_output_does_not_break_the_line(tmp_path: Path):
-    from ssnt.cli.output import row
+    from ssnt.data.rows import row
 
     assert row(["a\tb\nc\r", "d"]) == "a\\tb\\nc\\r\td\n"
 

@@ -15,7 +15,7 @@ from ssnt.errors import DataError
 
 if TYPE_CHECKING:
     from ssnt.config import DataConfig
-    from ssnt.data.lines import Problem
+    from ssnt.data.lines import Problem, Watch
     from ssnt.types import Example
 
 _CHUNK = 1 << 16
@@ -78,12 +78,19 @@ def _decoded() -> Iterator[str]:
 
 
 def chunks(
-    path: str, data: DataConfig, size: int, *, needs_target: bool, needs_tags: bool | None = None
+    path: str,
+    data: DataConfig,
+    size: int,
+    *,
+    needs_target: bool,
+    needs_tags: bool | None = None,
+    is_patient: bool = False,
+    watch: Watch | None = None,
 ) -> Iterator[list[Example | Problem]]:
     """The examples of a file, several at a time, with a problem in the place of each bad line.
 
     Of a file there are always ``size`` together. From standard input come those that have arrived, so that whoever
-    writes a line and waits gets an answer.
+    writes a line and waits gets an answer, unless ``is_patient``.
 
     Args:
         path: The file; ``-`` for standard input.
@@ -91,12 +98,14 @@ def chunks(
         size: How many examples there are together, at most.
         needs_target: Whether every example must have a target.
         needs_tags: Whether every line must say what its tags are; None: what the layout says; False: tags are ignored.
+        is_patient: Whether ``size`` examples are waited for also from standard input.
+        watch: Called with the file, number and text of every line before it is normalised.
     """
     from ssnt.data.readers import iterate
 
-    with _tapped_input() if path == _STDIN else nullcontext() as tap:
+    with _tapped_input() if path == _STDIN and not is_patient else nullcontext() as tap:
         chunk: list[Example | Problem] = []
-        for one in iterate(path, data, needs_target=needs_target, needs_tags=needs_tags):
+        for one in iterate(path, data, needs_target=needs_target, needs_tags=needs_tags, watch=watch):
             chunk.append(one)
             if len(chunk) >= size or (tap is not None and not tap.has_arrived(one.line + 1)):
                 yield chunk

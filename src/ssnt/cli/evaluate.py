@@ -26,7 +26,7 @@ from ssnt.cli.options import (
     search_name,
 )
 from ssnt.cli.output import counted, results
-from ssnt.cli.prediction_files import PredictionFormat, PredictionWriter
+from ssnt.cli.prediction_files import PredictionFormat
 from ssnt.cli.scoring import print_scores
 
 if TYPE_CHECKING:
@@ -95,16 +95,18 @@ def evaluate(
 
 def _write_predictions(found: Evaluation, out: str, form: PredictionFormat) -> None:
     from ssnt.decode import Failure
+    from ssnt.pipeline.prediction_lines import PredictionLines
     from ssnt.types import Example
 
     with results(out) as sink:
-        writer = PredictionWriter(sink, form)
+        lines = PredictionLines(form)
+        sink.write(lines.header())
         for question, output in zip(found.questions, found.predictions, strict=True):
             example = Example(question.source, None, question.tags, question.line)
             if isinstance(output, Failure):
-                writer.write_failure(example, str(output.error))
+                sink.write(lines.of_failure(example, str(output.error)))
             else:
-                writer.write(example, [output])
+                sink.write(lines.of(example, [output]))
 
 
 def _tell_failures(found: Evaluation, path: str) -> None:

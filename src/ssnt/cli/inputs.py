@@ -14,7 +14,7 @@ from ssnt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from ssnt.config import DataConfig
-    from ssnt.data.lines import Problem
+    from ssnt.data.lines import Problem, Watch
     from ssnt.decode import Failure
     from ssnt.types import Example
 
@@ -35,36 +35,60 @@ class Inputs:
         needs_target: Whether every line must have a target.
         has_tags: Whether the model needs tags.
         tags: Tags of every line, as the command line gives them; None: those in the file.
+        watch: Sees every line as it is read.
+
+    Attributes:
+        lines: How many lines were answered.
+        failed: How many of them could not be used.
 
     Raises:
         ConfigError: There are tags on the command line, and the model has none.
     """
 
     def __init__(
-        self, path: str, data: DataConfig, *, needs_target: bool, has_tags: bool, tags: str | None = None
+        self,
+        path: str,
+        data: DataConfig,
+        *,
+        needs_target: bool,
+        has_tags: bool,
+        tags: str | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        self._path, self._data, self._needs_target = path, data, needs_target
+        self._path, self._data, self._needs_target, self._watch = path, data, needs_target, watch
         self._tags = fixed_tags(tags, data, has_tags=has_tags)
         self._needs_tags = has_tags and self._tags is None
-        self._lines = self._failed = 0
+        self.lines = self.failed = 0
 
-    def chunks(self, size: int) -> Iterator[list[Example | Problem]]:
+    def chunks(self, size: int, *, is_patient: bool = False) -> Iterator[list[Example | Problem]]:
         """The lines, several at a time, with a problem in the place of each that cannot be used.
 
         The first ones are read at once, so that a file that cannot be used is told before anything is written.
 
+        Args:
+            size: How many there are together.
+            is_patient: Whether so many are waited for also from standard input.
+
         Raises:
             DataError: The file cannot be read, or is not laid out as expected.
         """
-        found = self._read(size)
+        found = self._read(size, is_patient)
         first = next(found, None)
         return iter(()) if first is None else itertools.chain([first], found)
 
-    def _read(self, size: int) -> Iterator[list[Example | Problem]]:
+    def _read(self, size: int, is_patient: bool) -> Iterator[list[Example | Problem]]:
         from ssnt.types import Example
 
         is_first = True
-        for chunk in chunks(self._path, self._data, size, needs_target=self._needs_target, needs_tags=self._needs_tags):
+        for chunk in chunks(
+            self._path,
+            self._data,
+            size,
+            needs_target=self._needs_target,
+            needs_tags=self._needs_tags,
+            is_patient=is_patient,
+            watch=self._watch,
+        ):
             if is_first and not isinstance(chunk[0], Example):
                 self._check_layout(chunk[0])
             is_first = False
@@ -87,24 +111,32 @@ class Inputs:
         examples = [one for one in chunk if isinstance(one, Example)]
         answers = iter(answer(examples) if examples else ())
         for one in chunk:
-            self._lines += 1
+            self.lines += 1
             if isinstance(one, Problem):
-                self._tell(one)
+                self.tell(one)
                 yield Example("", line=one.line), DataError(one.message)
                 continue
             found = next(answers)
             if isinstance(found, Failure):
-                self._tell(Problem(self._path, one.line, str(found.error)))
+                self.tell(Problem(self._path, one.line, str(found.error)))
                 yield one, found.error
             else:
                 yield one, found
 
+    def tell(self, problem: Problem) -> None:
+        """Tells of a line that cannot be used, unless there were many, and counts it."""
+        self.failed += 1
+        if self.failed <= _MOST_MESSAGES:
+            tell(str(problem))
+        if self.failed == _MOST_MESSAGES:
+            tell("further lines that cannot be used are only counted")
+
     def exit_code(self) -> int:
         """What the command ends with; says how many lines could not be used, if there were any."""
-        if not self._failed:
+        if not self.failed:
             return 0
-        tell(f"{self._failed} of {counted(self._lines, 'line')} could not be used")
-        return SOME_FAILED if self._failed < self._lines else MISTAKE
+        tell(f"{self.failed} of {counted(self.lines, 'line')} could not be used")
+        return SOME_FAILED if self.failed < self.lines else MISTAKE
 
     def _check_layout(self, problem: Problem) -> None:
         """Stops at a first line that lacks a column, as the others will too; any other bad line is only a bad line."""
@@ -113,13 +145,6 @@ class Inputs:
         lacks_tags = self._needs_tags and "tags" in problem.message
         hint = "; the model was trained with tags: give them with --tags or --tags-column" if lacks_tags else ""
         raise DataError(f"{problem}{hint}")
-
-    def _tell(self, problem: Problem) -> None:
-        self._failed += 1
-        if self._failed <= _MOST_MESSAGES:
-            tell(str(problem))
-        if self._failed == _MOST_MESSAGES:
-            tell("further lines that cannot be used are only counted")
 
 
 def fixed_tags(tags: str | None, data: DataConfig, *, has_tags: bool) -> tuple[str, ...] | None:

@@ -21,7 +21,8 @@ from ssnt.cli.options import (
     TagsOption,
     TargetColumnOption,
 )
-from ssnt.cli.output import results, row
+from ssnt.cli.output import results
+from ssnt.data.rows import row
 from ssnt.errors import DataError
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ from typing import TextIO
 
 from ssnt.files import atomic_path
 
-_ESCAPES = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
-
 
 @contextmanager
 def results(out: str | None) -> Iterator[TextIO]:
@@ -24,16 +22,6 @@ def results(out: str | None) -> Iterator[TextIO]:
         return
     with atomic_path(out) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
         yield file
-
-
-def field(text: str) -> str:
-    r"""Text as one field of a line: tabs and line ends in it become ``\t``, ``\n`` and ``\r``."""
-    return text.translate(_ESCAPES)
-
-
-def row(fields: Sequence[str]) -> str:
-    """A line with a tab between fields."""
-    return "\t".join(map(field, fields)) + "\n"
 
 
 def is_terminal() -> bool:

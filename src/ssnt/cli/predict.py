@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ssnt.cli.data_options import data_settings
-from ssnt.cli.errors import tell
-from ssnt.cli.inputs import CHUNK_BATCHES, Inputs
-from ssnt.cli.models import load_transducer
 from ssnt.cli.options import (
+    AddressOption,
     BatchSizeOption,
     BeamOption,
     DeviceOption,
+    EngineOption,
     InputFormatOption,
     ModelArgument,
     OutOption,
@@ -24,14 +21,10 @@ from ssnt.cli.options import (
     TagsOption,
     search_name,
 )
-from ssnt.cli.output import counted, results
-from ssnt.cli.prediction_files import PredictionFormat, PredictionWriter
-from ssnt.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from ssnt.decode import Failure
-    from ssnt.pipeline import Transduction
-    from ssnt.types import Example
+from ssnt.cli.prediction_files import PredictionFormat
+from ssnt.cli.prediction_run import Prediction, Request, Target
+from ssnt.cli.settings_arguments import check_not_both
+from ssnt.errors import ConfigError
 
 
 def predict(
@@ -48,12 +41,28 @@ def predict(
     ] = None,
     align: Annotated[bool, typer.Option("--align", help="Write the alignment of each output too.")] = False,
     out: OutOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what an earlier run has left of --out.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Throw away what an earlier run has left of --out.")
+    ] = False,
     batch_size: BatchSizeOption = 64,
     input_format: InputFormatOption = None,
     source_column: SourceColumnOption = None,
     tags_column: TagsColumnOption = None,
     tags: TagsOption = None,
     device: DeviceOption = "cpu",
+    engine: EngineOption = None,
+    address: AddressOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="How many processes do the work, in one thread each.",
+            show_default="this one; one a core with --engine ray",
+        ),
+    ] = None,
 ) -> int:
     """Write the output of a model for each line of input, in order.
 
@@ -66,43 +75,38 @@ def predict(
     A line that cannot be used gets an empty output, so that lines stay beside each other, and a message. The exit code
     is then 1, or 2 if no line could be used.
 
+    Until all is done, --out FILE is in FILE.part. A run that was stopped or killed goes on with --resume, to the same
+    bytes as if nothing had happened. --workers 4 works in four processes and --engine ray on a cluster, with the same
+    outputs; standard input is then answered when much of it is there.
+
     Examples:
         ssnt predict model words.txt
         echo zocken | ssnt predict model
         ssnt predict model words.txt --nbest 3 --out outputs.tsv
         ssnt predict model words.txt --search path --beam 30 --format jsonl --align
+        ssnt predict model words.txt --workers 2 --out outputs.txt
     """
     form = form or (PredictionFormat.TSV if align or nbest > 1 else PredictionFormat.TEXT)
     if form is PredictionFormat.TEXT and (align or nbest > 1):
         raise ConfigError("--format text is one output a line, without alignments; use --format tsv or jsonl")
-    transducer = load_transducer(model, device)
-    data = data_settings(
-        transducer.config.data,
-        format_=input_format,
+    check_not_both(resume=resume, overwrite=overwrite)
+    target = Target(out, file, resume=resume, overwrite=overwrite)
+    request = Request(
+        model=model,
+        file=file,
+        search=search_name(search),
+        beam=beam,
+        nbest=nbest,
+        form=form,
+        align=align,
+        batch_size=batch_size,
+        input_format=input_format,
         source_column=source_column,
         tags_column=tags_column,
-        needs_target=False,
+        tags=tags,
+        device=device,
+        engine=engine,
+        address=address,
+        workers=workers,
     )
-    inputs = Inputs(file, data, needs_target=False, has_tags=transducer.has_tags, tags=tags)
-
-    def answer(examples: Sequence[Example]) -> Sequence[Transduction | Failure]:
-        return transducer.transduce_each(
-            examples, search=search_name(search), beam=beam, nbest=nbest, batch_size=batch_size
-        )
-
-    unknown = [0, 0]  # inputs with symbols, and with tags, that the model does not know
-    chunks = inputs.chunks(CHUNK_BATCHES * batch_size)
-    with results(out) as sink:
-        writer = PredictionWriter(sink, form, with_alignment=align)
-        for chunk in chunks:
-            for example, output in inputs.answered(chunk, answer):
-                if isinstance(output, DataError):
-                    writer.write_failure(example, str(output))
-                else:
-                    writer.write(example, (output, *output.alternatives))
-                    unknown = [unknown[0] + bool(output.unknown), unknown[1] + bool(output.unknown_tags)]
-            sink.flush()
-    for count, what in zip(unknown, ("symbols", "tags"), strict=True):
-        if count:
-            tell(f"{counted(count, 'input')} with {what} that the model does not know", "warning")
-    return inputs.exit_code()
+    return Prediction(request, target).run()

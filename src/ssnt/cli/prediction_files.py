@@ -1,30 +1,12 @@
-r"""Files of predictions: written by ``predict`` and ``evaluate``, read by ``score`` and ``compare``; without torch.
-
-``text``   a line for each input: the output.
-``tsv``    a line that names the columns, then one for each output: ``line``, ``rank``, ``source``, ``tags``,
-           ``prediction``, ``log_prob`` and, if asked for, ``alignment`` as ``i-j`` links.
-``jsonl``  an object for each input: ``line``, ``source``, ``tags``, ``prediction``, ``log_prob``, ``is_complete``,
-           ``unknown`` (source symbols that the model does not know), ``alternatives`` and, if asked for, ``alignment``.
-
-An input without an output has an empty prediction, and in ``jsonl`` an ``error``. In ``text`` and ``tsv`` a tab or a
-line end within a field is written as ``\t``, ``\n`` or ``\r``; ``jsonl`` has everything as it is.
-"""
+"""Files of predictions, as :mod:`ssnt.pipeline.prediction_lines` writes them: read without torch."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TextIO
 
-from ssnt.cli.output import row
 from ssnt.errors import DataError
-
-if TYPE_CHECKING:
-    from ssnt.pipeline import Transduction
-    from ssnt.types import Example
-
-_COLUMNS = ("line", "rank", "source", "tags", "prediction", "log_prob")
 
 
 class PredictionFormat(StrEnum):
@@ -33,61 +15,6 @@ class PredictionFormat(StrEnum):
     TEXT = "text"
     TSV = "tsv"
     JSONL = "jsonl"
-
-
-class PredictionWriter:
-    """Writes the outputs of inputs, one after another.
-
-    Args:
-        file: Where to.
-        form: How.
-        with_alignment: Whether each output has its alignment beside it; not for ``text``.
-    """
-
-    def __init__(self, file: TextIO, form: PredictionFormat, *, with_alignment: bool = False) -> None:
-        self._file = file
-        self._form = form
-        self._with_alignment = with_alignment
-        if form is PredictionFormat.TSV:
-            file.write(row([*_COLUMNS, *(["alignment"] if with_alignment else [])]))
-
-    def write(self, example: Example, outputs: Sequence[Transduction]) -> None:
-        """Writes the outputs of one input, best first."""
-        if self._form is PredictionFormat.TEXT:
-            self._file.write(row([outputs[0].text]))
-        elif self._form is PredictionFormat.TSV:
-            for rank, output in enumerate(outputs, 1):
-                links = [" ".join(f"{i}-{j}" for i, j in _links(output))] if self._with_alignment else []
-                self._file.write(row([*_input(example, rank), output.text, f"{output.log_prob:.6f}", *links]))
-        else:
-            best, *others = (self._record(output) for output in outputs)
-            self._write_json(example, best | {"alternatives": others})
-
-    def write_failure(self, example: Example, error: str) -> None:
-        """Writes an empty output, so that outputs stay beside their inputs."""
-        if self._form is PredictionFormat.TEXT:
-            self._file.write("\n")
-        elif self._form is PredictionFormat.TSV:
-            self._file.write(row([*_input(example, 1), "", "", *([""] if self._with_alignment else [])]))
-        else:
-            self._write_json(example, {"prediction": "", "log_prob": None, "error": error})
-
-    def _record(self, output: Transduction) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "prediction": output.text,
-            "log_prob": output.log_prob,
-            "is_complete": output.is_complete,
-            "unknown": output.unknown,
-        }
-        if self._with_alignment:
-            record |= {"symbols": output.target_symbols, "alignment": _links(output)}
-        return record
-
-    def _write_json(self, example: Example, record: dict[str, Any]) -> None:
-        from ssnt.decode.formats import to_json_line
-
-        whole = {"line": example.line, "source": example.source, "tags": example.tags} | record
-        self._file.write(to_json_line(whole) + "\n")
 
 
 def read_predictions(path: str, form: PredictionFormat | None = None) -> list[str]:
@@ -155,13 +82,3 @@ def _best_of_table(path: str, header: list[str], lines: Iterator[tuple[int, str]
             raise DataError(f"{path}:{number}: expected {len(header)} columns, as line 1 has, got {len(fields)}")
         if rank is None or fields[rank] == "1":
             yield fields[place]
-
-
-def _input(example: Example, rank: int) -> list[str]:
-    return [str(example.line), str(rank), example.source, ";".join(example.tags)]
-
-
-def _links(output: Transduction) -> list[tuple[int, int]]:
-    """Source and target positions, without the end symbols."""
-    positions = output.alignment.positions[: len(output.target_symbols)]
-    return [(i, j) for j, i in enumerate(positions) if i < len(output.source_symbols)]

@@ -7,6 +7,7 @@ module          what
 ``formats``     how each format is laid out
 ``parsers``     one line to an example, for each layout
 ``readers``     a file to examples, with a problem in the place of a line that cannot be used
+``rows``        lines of fields with tabs between them, to be written
 ``text``        what is done to text before it is split
 ``units``       what a symbol is: characters, graphemes, tokens, byte-pair units
 ``filters``     which training pairs are left out because of their lengths
