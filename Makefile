@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # Not taken from the shell's variables: one that means something else there would be installed into.
 VENV := .venv
 
@@ -11,7 +12,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check docs bench clean
+.PHONY: help demo test check docs peers bench clean
 
 help: ## Show this list
 	@echo "Targets:"
@@ -40,13 +41,20 @@ docs: $(STAMP) ## Build the documentation into site/
 	@$(PY) docs/generate.py
 	@$(PY) -m mkdocs build --strict --quiet
 
-bench: $(STAMP) ## Measure speed, memory and import time (leave the machine idle meanwhile)
-	@$(PY) benchmarks/import_time.py
-	@$(PY) benchmarks/lattice.py
-	@$(PY) benchmarks/loss.py
-	@$(PY) benchmarks/decode.py
-	@$(PY) benchmarks/stream.py
-	@$(PY) benchmarks/prepare.py
+peers: $(STAMP) ## Install what the benchmarks compare with, into environments of its own
+	@$(PY) benchmarks/peers/install.py
+
+# The quick ones first. One that fails does not keep the others from being measured, and is named at the end.
+BENCHMARKS := import_time lattice loss step stream decode cost prepare large_file per_tag summarisation \
+	rnnt_loss prediction training
+
+bench: $(STAMP) ## Measure everything and write docs/benchmarks.md (leave the machine idle; BENCH_ARGS=--quick tries it)
+	@$(MAKE) -s peers || echo "the peers could not be installed: what compares with them is left out"
+	@failed=; for name in $(BENCHMARKS); do \
+		$(PY) benchmarks/$$name.py $(BENCH_ARGS) || failed="$$failed $$name"; \
+	done; \
+	$(PY) benchmarks/report.py $(filter --quick,$(BENCH_ARGS)) && \
+	{ test -z "$$failed" || { echo "failed:$$failed"; exit 1; }; }
 
 clean: ## Remove caches and build products (the environment stays: delete .venv for a new one)
 	@rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,18 +1,19 @@
 """Decoding speed on a trained inflection model: marginal search against training and against path search.
 
-Needs the data set of German nouns (``--data``: a folder with ``train.tsv`` and ``test.tsv``; columns lemma, tags and
-form). Trains a biSSNT+ on one inflection type first, which takes about a minute.
+Needs the data set of German nouns, ``inflection/de-N`` (columns lemma, tags and form). Trains a
+biSSNT+ on one inflection type first, which takes about a minute.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 from pathlib import Path
 
 import torch
-from measure import alternately, conditions
+from measure import alternately
+from options import parser, require_data
+from results import Figure, Recorder, more
 from torch.nn.utils.rnn import pad_sequence
 
 from ssnt import SSNT, Batch, ModelConfig
@@ -64,8 +65,9 @@ def accuracy(found: list, data: list[Batch]) -> float:
     return right / total
 
 
-def inflection(options: argparse.Namespace) -> None:
-    pairs = read(options.data / "train.tsv")
+def trained_model(folder: Path, epochs: int) -> tuple[SSNT, dict[str, int]]:
+    """A model of one inflection type, and the numbers of its letters."""
+    pairs = read(folder / "train.tsv")
     letters = sorted({c for pair in pairs for word in pair for c in word})
     number = {letter: UNK_ID + 1 + k for k, letter in enumerate(letters)}
     size = UNK_ID + 1 + len(letters)
@@ -75,12 +77,16 @@ def inflection(options: argparse.Namespace) -> None:
     )
     model = SSNT(config)
     start = time.perf_counter()
-    train(model, batches(pairs, number, 32), options.epochs)
-    print(f"trained on {len(pairs)} pairs, {options.epochs} epochs, {time.perf_counter() - start:.0f} s")
-    model.eval()
-    test = batches(read(options.data / "test.tsv"), number, 64)
+    train(model, batches(pairs, number, 32), epochs)
+    print(f"  trained on {len(pairs)} pairs, {epochs} epochs, {time.perf_counter() - start:.0f} s")
+    return model.eval(), number
+
+
+def inflection(folder: Path, epochs: int, repeats: int, recorder: Recorder) -> None:
+    model, number = trained_model(folder, epochs)
+    test = batches(read(folder / "test.tsv"), number, 64)
     words = sum(len(batch.src) for batch in test)
-    training = batches(read(options.data / "test.tsv"), number, 32)  # the same words, so that lengths are the same
+    training = batches(read(folder / "test.tsv"), number, 32)  # the same words, so that lengths are the same
     optimiser = torch.optim.Adam(model.parameters(), lr=0.0)
 
     def step() -> None:
@@ -95,17 +101,16 @@ def inflection(options: argparse.Namespace) -> None:
         for search in (marginal_search, path_search)
     )
     right = {name: accuracy(search(), test) for name, search in (("marginal", marginal), ("path", path))}
-    print(f"accuracy on {words} test words: marginal {right['marginal']:.3f}, path {right['path']:.3f}")
-    best = alternately({"training": step, "marginal": marginal, "path": path}, repeats=3, burst=1)
-    rates = {"training": sum(len(b.src) for b in training) / best["training"]}
-    rates |= {name: words / best[name] for name in ("marginal", "path")}
-    for name, rate in rates.items():
-        print(f"{name:10s} {rate:8.0f} examples a second")
-    print(f"marginal against training: {rates['marginal'] / rates['training']:.2f} (bar: 0.5)")
-    print(f"marginal against path search: {rates['marginal'] / rates['path']:.1f}x (bar: 5x)")
+    note = f"accuracy on {words} test words: marginal {right['marginal']:.3f}, path {right['path']:.3f}"
+    best = alternately({"training": step, "marginal": marginal, "path": path}, repeats, burst=1)
+    rates = {name: Figure(name, words / seconds, "examples/s") for name, seconds in best.items()}
+    recorder.add(
+        more("marginal search, beam 8, against training", rates["marginal"], rates["training"], 0.5, note=note)
+    )
+    recorder.add(more("marginal search, beam 8, against path search", rates["marginal"], rates["path"], 5, note=note))
 
 
-def large_vocabulary(scale: float, columns: int = 10) -> None:
+def large_vocabulary(scale: float, repeats: int, recorder: Recorder, columns: int = 10) -> None:
     """Greedy path search with 30,000 symbols against all pairwise word distributions of as many columns.
 
     The model is random, with scaled logits: the search is exact, so the flatter the word distributions are, the more of
@@ -132,24 +137,25 @@ def large_vocabulary(scale: float, columns: int = 10) -> None:
                 log_words = (source.logits[0][None] + tgt[:, None]).log_softmax(-1)
             return log_words.amax(dim=2).exp().mean().item()
 
-    best = alternately({"greedy": lambda: path_search(scorer, batch, settings), "pairs": materialise}, 3, burst=1)
-    print(f"greedy path search, V=30,000, 30 source words, {columns} columns: {best['greedy'] * 1e3:.0f} ms")
-    chance = materialise()
-    print(f"all pairwise distributions: {best['pairs'] * 1e3:.0f} ms (mean probability of the likeliest: {chance:.2f})")
-    print(f"ratio {best['greedy'] / best['pairs']:.3f} (bar: 0.25)")
+    best = alternately({"greedy": lambda: path_search(scorer, batch, settings), "pairs": materialise}, repeats, burst=1)
+    greedy, pairs = Figure("greedy search", best["greedy"] * 1e3, "ms"), Figure("all pairs", best["pairs"] * 1e3, "ms")
+    case = f"greedy path search, V=30,000, 30 source words, {columns} columns, logits times {scale:g}"
+    note = f"the likeliest word has {materialise():.2f} on average"
+    recorder.add(more(case, greedy, pairs, 0.25, "at most", note))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures the searches.")
-    here = Path(__file__).resolve().parents[1]
-    parser.add_argument("--data", type=Path, default=here / "../shared/data/inflection/de-N")
-    parser.add_argument("--epochs", type=int, default=15)
-    options = parser.parse_args()
+    takes = parser(__doc__)
+    takes.add_argument("--epochs", type=int, default=15)
+    options = takes.parse_args()
+    folder = require_data(options, "inflection/de-N")
     torch.set_num_threads(1)
-    print(f"# Decoding, one thread. {conditions()}")
-    inflection(options)
+    recorder = Recorder("decode", quick=options.quick)
+    repeats = 1 if options.quick else 3
+    inflection(folder, 1 if options.quick else options.epochs, repeats, recorder)
     for scale in (30.0, 75.0, 150.0):
-        large_vocabulary(scale)
+        large_vocabulary(scale, repeats, recorder)
+    recorder.write()
 
 
 if __name__ == "__main__":

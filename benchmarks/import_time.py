@@ -4,9 +4,11 @@ Each import runs in an interpreter of its own. The two are timed alternately, so
 machine meets both, and the best of each is compared.
 """
 
-import argparse
 import subprocess
 import sys
+
+from options import parser
+from results import Figure, Recorder, more
 
 # The names are imported when asked for, so ask for them.
 STATEMENT = "import torch; from ssnt import SSNT, linear_word_grid, ssnt_loss"
@@ -20,17 +22,20 @@ def seconds(statement: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures what `import ssnt` adds to `import torch`.")
-    parser.add_argument("--repeats", type=int, default=7, help="interpreters started for each (default 7)")
-    repeats = parser.parse_args().repeats
-    if repeats < 1:
-        parser.error(f"--repeats: expected at least 1, got {repeats}")
+    takes = parser(__doc__)
+    takes.add_argument("--repeats", type=int, default=7, help="interpreters started for each (default 7)")
+    options = takes.parse_args()
+    if options.repeats < 1:
+        takes.error(f"--repeats: expected at least 1, got {options.repeats}")
+    recorder = Recorder("import_time", quick=options.quick)
     seconds(STATEMENT)  # reads the files into the system's cache, and compiles them
+    repeats = 2 if options.quick else options.repeats
     pairs = [(seconds("import torch"), seconds(STATEMENT)) for _ in range(repeats)]
     torch_only, both = (min(times) for times in zip(*pairs, strict=True))
-    print(f"import torch        {torch_only:6.3f} s   (best of {repeats})")
-    print(f"with ssnt           {both:6.3f} s   (best of {repeats})")
-    print(f"difference          {both - torch_only:6.3f} s")
+    ours, other = Figure("torch and ssnt", both, "s"), Figure("torch", torch_only, "s")
+    note = f"importing ssnt adds {both - torch_only:.3f} s"
+    recorder.add(more("importing model and loss", ours, other, note=note))
+    recorder.write()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ with ``logcumsumexp``.
 from __future__ import annotations
 
 import torch
-from measure import alternately, conditions
+from measure import alternately
+from options import parser
+from results import Figure, Recorder, faster, more
 from torch import Tensor
 
 from ssnt import ssnt_loss
@@ -55,25 +57,26 @@ def compare(batch: int, tgt_size: int, src_size: int, repeats: int, torch_too: b
 
 
 def main() -> None:
+    options = parser(__doc__).parse_args()
     torch.set_num_threads(1)
-    print(f"# Lattice, forward and backward, one thread. {conditions()}")
-    small = compare(32, 25, 50, repeats=20)
-    cells = 32 * 25 * 50
-    for name, seconds in small.items():
-        print(f"B=32 I=50 J=25   {name:10s} {seconds * 1e3:8.3f} ms  {seconds / cells * 1e9:7.2f} ns/cell")
-    fastest_torch = min(small["diagonals"], small["rows"])
-    print(f"numba against the faster torch recursion with autograd: {fastest_torch / small['numba']:.1f}x (bar: 6x)")
+    recorder = Recorder("lattice", quick=options.quick)
+    repeats = 2 if options.quick else 20
+    small = {name: seconds * 1e3 for name, seconds in compare(32, 25, 50, repeats).items()}
+    others = {"diagonals": "diagonal scan with autograd", "rows": "rows with autograd"}
+    fastest = min(others, key=small.__getitem__)
+    for name, title in others.items():
+        ours, other = Figure("Numba lattice", small["numba"], "ms"), Figure(title, small[name], "ms")
+        bar = 6 if name == fastest else None
+        recorder.add(faster(f"B=32 I=50 J=25, against {title}", ours, other, bar))
 
-    per_cell = {}
-    for batch, tgt_size, src_size in ((32, 25, 50), (4, 200, 400), (32, 25, 50), (4, 200, 400)):
-        seconds = compare(batch, tgt_size, src_size, repeats=12, torch_too=False)["numba"]
-        key = (tgt_size, src_size)
-        per_cell[key] = min(per_cell.get(key, float("inf")), seconds / (batch * tgt_size * src_size))
-    for (tgt_size, src_size), seconds in per_cell.items():
-        print(f"I={src_size} J={tgt_size}: {seconds * 1e9:.2f} ns/cell, {1e-6 / seconds:.0f} million cells a second")
-    print(
-        f"time per cell, I=400 J=200 against I=50 J=25: {per_cell[200, 400] / per_cell[25, 50]:.2f} (bar: at most 1.3)"
-    )
+    per_cell: dict[int, float] = {}
+    for batch, tgt_size, src_size in ((32, 25, 50), (4, 200, 400)) * 2:
+        seconds = compare(batch, tgt_size, src_size, max(2, repeats // 2), torch_too=False)["numba"]
+        nanoseconds = seconds / (batch * tgt_size * src_size) * 1e9
+        per_cell[src_size] = min(per_cell.get(src_size, nanoseconds), nanoseconds)
+    large, small_one = Figure("I=400 J=200", per_cell[400], "ns/cell"), Figure("I=50 J=25", per_cell[50], "ns/cell")
+    recorder.add(more("time per cell of a large grid", large, small_one, 1.3, "at most"))
+    recorder.write()
 
 
 if __name__ == "__main__":

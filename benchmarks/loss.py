@@ -1,14 +1,14 @@
 """The fused word grid and loss against a materialised ``(B, J, I, V)`` log-softmax: time and peak memory.
 
-Run it as it is. With arguments it measures the memory of one case in this process, which is how it calls itself.
+With ``--memory`` it measures the memory of one case in this process, which is how it calls itself.
 """
 
 from __future__ import annotations
 
-import sys
-
 import torch
-from measure import alternately, conditions, in_own_process, peak_extra_bytes
+from measure import alternately, in_own_process, peak_extra_bytes
+from options import parser
+from results import Figure, Recorder, faster, more
 from torch import Tensor
 
 from ssnt import linear_word_grid, ssnt_loss
@@ -78,28 +78,33 @@ def gflops(size: str) -> float:
 
 
 def main() -> None:
-    if len(sys.argv) == 3:
-        print(memory(*sys.argv[1:]))
+    takes = parser(__doc__)
+    takes.add_argument("--memory", nargs=2, metavar=("SIZE", "KIND"))
+    options = takes.parse_args()
+    if options.memory:
+        print(memory(*options.memory))
         return
-    print(f"# Word grid and loss, forward and backward. {conditions()}")
+    recorder = Recorder("loss", quick=options.quick)
     problem = Problem(**SIZES["small"])
     difference = abs(problem.fused().item() - problem.materialised().item())
     if difference > 1e-3:
         raise SystemExit(f"the candidates disagree by {difference}")
     a, b = torch.randn(2, 2048, 2048)
     kinds = {kind: (lambda kind=kind: problem.step(kind)) for kind in ("fused", "materialised")}
-    best = alternately({**kinds, "mm": lambda: a @ b}, repeats=8)
+    best = alternately({**kinds, "mm": lambda: a @ b}, repeats=1 if options.quick else 8)
     rate = 2 * 2048**3 / best.pop("mm") / 1e9
-    for kind, seconds in best.items():
-        print(f"B=8 I=30 J=10 H=256 V=30,000  {kind:12s} {seconds * 1e3:8.1f} ms")
-    print(f"fused is {best['materialised'] / best['fused']:.2f}x faster (bar: 4x)")
-    print(f"fused: {gflops('small') / best['fused']:.0f} GFLOP/s; a 2048 x 2048 product: {rate:.0f} GFLOP/s")
-    peaks = {kind: int(in_own_process(__file__, "small", kind)) for kind in best}
-    for kind, peak in peaks.items():
-        print(f"B=8 I=30 J=10 H=256 V=30,000  {kind:12s} {peak / MEGABYTE:8.0f} MiB beyond parameters and gradients")
-    print(f"fused needs 1/{peaks['materialised'] / peaks['fused']:.1f} of the memory (bar: 1/8)")
-    large = int(in_own_process(__file__, "large", "fused"))
-    print(f"B=32 I=50 J=25 H=256 V=30,000 fused        {large / MEGABYTE:8.0f} MiB (bar: 1.5 GB)")
+    ours, other = (Figure(kind, best[kind] * 1e3, "ms") for kind in kinds)
+    recorder.add(faster("time, B=8 I=30 J=10 H=256 V=30,000", ours, other, bar=4))
+    ours, other = Figure("fused", gflops("small") / best["fused"], "GFLOP/s"), Figure("torch.mm 2048", rate, "GFLOP/s")
+    recorder.add(more("rate, B=8 I=30 J=10 H=256 V=30,000", ours, other))
+    peaks = {kind: int(in_own_process(__file__, "--memory", "small", kind)) / MEGABYTE for kind in kinds}
+    ours, other = (Figure(kind, peaks[kind], "MiB") for kind in kinds)
+    note = "beyond parameters and gradients"
+    recorder.add(faster("memory, B=8 I=30 J=10 H=256 V=30,000", ours, other, bar=8, note=note))
+    large = Figure("fused", int(in_own_process(__file__, "--memory", "large", "fused")) / MEGABYTE, "MiB")
+    allowed = Figure("allowed", 1500e6 / MEGABYTE, "MiB")
+    recorder.add(more("memory, B=32 I=50 J=25 H=256 V=30,000", large, allowed, 1, "at most", note=note))
+    recorder.write()
 
 
 if __name__ == "__main__":

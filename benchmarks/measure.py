@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 import sys
 import time
@@ -48,16 +47,3 @@ def in_own_process(script: str, *arguments: str) -> str:
     """Runs a benchmark script again with arguments, in a process whose memory nobody else has touched."""
     done = subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, text=True)
     return done.stdout.strip()
-
-
-def conditions() -> str:
-    """Machine and commit, for the head of a report."""
-    import torch
-
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return (
-        f"{platform.machine()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, commit {commit or 'unknown'}"
-    )

@@ -1,20 +1,21 @@
 """Preparing a million pairs shaped like Gigaword: time and memory, then a second start; and batches made from them.
 
-Run it as it is. With arguments, a file and a cache, it is one start of a process, which is how it calls itself. The
-file is made anew each time: words of Zipf-like frequencies, 31 a source and 8 a target on average.
+With ``--start``, a file and a cache, it is one start of a process, which is how it calls itself. The file is
+made anew each time: words of Zipf-like frequencies, 31 a source and 8 a target on average.
 """
 
 from __future__ import annotations
 
 import gzip
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from measure import alternately, conditions, in_own_process, status_bytes
+from measure import alternately, in_own_process, status_bytes
+from options import parser
+from results import Figure, Recorder, more
 
 from ssnt.config import Config, load_config
 from ssnt.data.batching import collate, plan_batches
@@ -37,14 +38,14 @@ def words(generator: np.random.Generator) -> np.ndarray:
     return np.array(list(found), dtype=object)
 
 
-def write_pairs(path: Path) -> None:
+def write_pairs(path: Path, pairs: int) -> None:
     """Writes a TSV file."""
     generator = np.random.default_rng(1)
     names = words(generator)
     weight = np.cumsum(1.0 / (np.arange(TYPES) + 2.7))
     weight /= weight[-1]
     with path.open("w", encoding="utf-8") as file:
-        for _ in range(PAIRS // 10_000):
+        for _ in range(pairs // 10_000):
             src_lens = np.clip(generator.normal(31, 9, 10_000).round(), 5, 100).astype(int)
             tgt_lens = np.clip(generator.normal(8, 2.5, 10_000).round(), 2, 30).astype(int)
             ends = np.cumsum(np.stack((src_lens, tgt_lens), axis=1).ravel())
@@ -75,65 +76,79 @@ def start(path: str, cache: str) -> None:
     )
 
 
-def time_batches(prepared: Prepared, config: Config) -> None:
-    """Prints what a plan of an epoch and a batch of it cost."""
+def time_batches(prepared: Prepared, config: Config, recorder: Recorder) -> None:
+    """What a plan of an epoch and a batch of it cost."""
     src_lens, tgt_lens = prepared.src_lens, prepared.tgt_lens
 
     def plan(bucket: int) -> list[np.ndarray]:
         batch = config.batch.model_copy(update={"bucket": bucket})
         return plan_batches(src_lens, tgt_lens, batch, seed=1, epoch=0)
 
-    best = alternately({"plan": lambda: plan(config.batch.bucket)}, repeats=2, burst=1)
-    print(f"plan of an epoch: {best['plan']:.2f} s")
-    cells = int((src_lens * tgt_lens).sum())
-    for bucket in (1, config.batch.bucket):
-        batches = plan(bucket)
-        grid = sum(len(one) * int(src_lens[one].max()) * int(tgt_lens[one].max()) for one in batches)
-        print(f"grid cells with padding, buckets of {bucket:2d}: {grid / cells:.2f} times those of the pairs")
-    some = plan(config.batch.bucket)[:1000]
+    bucket = config.batch.bucket
+    grids = {
+        size: sum(len(one) * int(src_lens[one].max()) * int(tgt_lens[one].max()) for one in plan(size)) / 1e6
+        for size in (1, bucket)
+    }
+    ours, other = (Figure(f"buckets of {size}", grids[size], "million cells") for size in (bucket, 1))
+    recorder.add(more("grid cells of an epoch, padding included", ours, other))
+    some = plan(bucket)[:1000]
     for one in some:
         collate(prepared, one)  # brings their pages into memory
-    best = alternately({"collate": lambda: [collate(prepared, one) for one in some]}, repeats=5, burst=1)
-    each = best["collate"] / len(some)
-    print(f"a batch of {config.batch.size}: {each * 1e6:.0f} us, {each / 0.03:.2%} of a step of 30 ms (bar: 5%)")
+    calls = {"plan": lambda: plan(bucket), "collate": lambda: [collate(prepared, one) for one in some]}
+    best = alternately(calls, repeats=5, burst=1)
+    ours = Figure(f"a batch of {config.batch.size}", best["collate"] / len(some) * 1e3, "ms")
+    note = f"the plan of an epoch takes {best['plan']:.2f} s"
+    recorder.add(more("making a batch", ours, Figure("a step", 30.0, "ms"), 0.05, "at most", note))
 
 
 def main() -> None:
-    if len(sys.argv) == 3:
-        start(*sys.argv[1:])
+    takes = parser(__doc__)
+    takes.add_argument("--start", nargs=2, metavar=("FILE", "CACHE"))
+    options = takes.parse_args()
+    if options.start:
+        start(*options.start)
         return
-    repeats = 3
-    print(f"# Preparing {PAIRS:,} pairs with the preset summarisation. {conditions()}")
+    pairs, repeats = (20_000, 1) if options.quick else (PAIRS, 3)
+    recorder = Recorder("prepare", quick=options.quick)
     with tempfile.TemporaryDirectory() as name:
         path, cache = Path(name, "pairs.tsv"), str(Path(name, "cache"))
-        write_pairs(path)
-        print(f"the file: {path.stat().st_size / MEGABYTE:.0f} MiB")
-        report(
-            "first start ", [one_start(path, Path(name, f"cache-{number}")) for number in range(repeats)], "60 s, 1 GB"
-        )
+        write_pairs(path, pairs)
+        print(f"  the file: {path.stat().st_size / MEGABYTE:.0f} MiB")
+        what = f"{pairs:,} pairs, first start"
+        starts = [one_start(path, Path(name, f"cache-{number}")) for number in range(repeats)]
+        report(recorder, what, starts, seconds=60, memory=1000)
         one_start(path, Path(cache))
-        report("second start", [one_start(path, Path(cache)) for _ in range(repeats)], "3 s")
+        starts = [one_start(path, Path(cache)) for _ in range(repeats)]
+        report(recorder, f"{pairs:,} pairs, second start", starts, seconds=3)
         with path.open("rb") as plain, gzip.open(f"{path}.gz", "wb", compresslevel=1) as packed:
             shutil.copyfileobj(plain, packed)
-        report("first start, packed with gzip", [one_start(Path(f"{path}.gz"), Path(name, "cache-gz"))], "none")
+        report(recorder, f"{what}, packed with gzip", [one_start(Path(f"{path}.gz"), Path(name, "cache-gz"))])
         config = settings(cache)
-        time_batches(prepare(str(path), config.data, None, is_training=True), config)
+        time_batches(prepare(str(path), config.data, None, is_training=True), config, recorder)
+    recorder.write()
 
 
 def one_start(path: Path, cache: Path) -> list[str]:
     """Seconds, seconds of the processor, bytes and findings of one process."""
-    return in_own_process(__file__, str(path), str(cache)).split(" ", 3)
+    return in_own_process(__file__, "--start", str(path), str(cache)).split(" ", 3)
 
 
-def report(what: str, starts: list[list[str]], bar: str) -> None:
-    """Prints the best times and the highest memory of some starts."""
-    seconds, busy = (min(float(one[place]) for one in starts) for place in (0, 1))
-    peak = max(float(one[2]) for one in starts)
-    print(
-        f"{what}: {seconds:.2f} s ({busy:.2f} s of the processor, imports included), "
-        f"{peak / MEGABYTE:.0f} MiB resident at most (bar: {bar}); {starts[0][3]}",
-        flush=True,
-    )
+def report(
+    recorder: Recorder, what: str, starts: list[list[str]], seconds: float | None = None, memory: float | None = None
+) -> None:
+    """The best time and the highest memory of some starts, against what is allowed, or against the processor's time."""
+    best, busy = (min(float(one[place]) for one in starts) for place in (0, 1))
+    peak = max(float(one[2]) for one in starts) / 1e6
+    note = f"{busy:.1f} s of the processor, imports included; {peak:.0f} MB resident at most; {starts[0][3]}"
+    if seconds is None:
+        other, bar = Figure("of the processor, imports included", busy, "s"), None
+    else:
+        other, bar = Figure("allowed", seconds, "s"), 1.0
+    recorder.add(more(f"{what}, time", Figure("prepare", best, "s"), other, bar, "at most", note))
+    if memory is not None:
+        recorder.add(
+            more(f"{what}, memory", Figure("prepare", peak, "MB"), Figure("allowed", memory, "MB"), 1, "at most")
+        )
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
-"""Streams: time and memory for each input symbol however long the stream, and many streams against one.
-
-python benchmarks/stream.py [symbols]     200,000 by default
-"""
+"""Streams: time and memory for each input symbol however long the stream, and many streams against one."""
 
 from __future__ import annotations
 
 import itertools
 import random
-import sys
 import time
 from collections.abc import Iterator
 
 import torch
-from measure import alternately, conditions, status_bytes
+from measure import alternately, status_bytes
+from options import parser
+from results import Figure, Recorder, more
 
 from ssnt.config import ModelConfig
 from ssnt.decode.scorer import ModelScorer
@@ -52,26 +50,29 @@ def make_scorer(steps: int = 300, batch: int = 32) -> ModelScorer:
     return ModelScorer(model.eval())
 
 
-def endless(scorer: ModelScorer, symbols: int) -> None:
-    """Reports time and resident memory of an early and of the last window of a long stream."""
+def endless(scorer: ModelScorer, symbols: int, window: int, recorder: Recorder) -> None:
+    """Time and resident memory of an early and of the last window of a long stream."""
     stream, walk = open_streams(scorer, 1, StreamOptions()), random_walk(1)
     seconds, resident, written, longest = [], [], 0, 0
-    for _ in range(symbols // WINDOW):
+    for _ in range(symbols // window):
         start = time.perf_counter()
-        for _ in range(WINDOW):
+        for _ in range(window):
             update = stream.push([next(walk)])[0]
             written += len(update.committed)
             longest = max(longest, len(update.tentative))
-        seconds.append(time.perf_counter() - start)
-        resident.append(status_bytes("VmRSS"))
-        print(f"  {len(seconds) * WINDOW:7,d} symbols: {seconds[-1] / WINDOW * 1e6:6.0f} us a symbol", flush=True)
-    print(f"one stream, {symbols:,d} symbols: {written:,d} committed, at most {longest} waiting")
-    print(f"the last {WINDOW:,d} take {seconds[-1] / seconds[1]:.2f}x the time of the second {WINDOW:,d} (bar: 1.2x)")
-    print(f"memory grows by {(resident[-1] - resident[1]) / MEGABYTE:.2f} MiB between them (bar: 5 MB)")
+        seconds.append((time.perf_counter() - start) / window * 1e6)
+        resident.append(status_bytes("VmRSS") / MEGABYTE)
+    note = f"{written:,d} of {symbols:,d} committed, at most {longest} waiting"
+    last, second = f"last {window:,d} symbols", f"second {window:,d} symbols"
+    ours, other = Figure(last, seconds[-1], "us/symbol"), Figure(second, seconds[1], "us/symbol")
+    recorder.add(more(f"one stream of {symbols:,d} symbols, time", ours, other, 1.2, "at most", note))
+    grown = Figure(f"growth from the {second} to the {last}", resident[-1] - resident[1], "MiB")
+    allowed = Figure("allowed", 5e6 / MEGABYTE, "MiB")
+    recorder.add(more(f"one stream of {symbols:,d} symbols, memory", grown, allowed, 1, "at most"))
 
 
-def together(scorer: ModelScorer, steps: int = 40, alone: int = 4) -> None:
-    """Reports the throughput of many streams in one batch against some of the same one after the other."""
+def together(scorer: ModelScorer, repeats: int, recorder: Recorder, steps: int = 40, alone: int = 4) -> None:
+    """The throughput of many streams in one batch against some of the same one after the other."""
     walks = [list(itertools.islice(random_walk(seed), steps)) for seed in range(STREAMS)]
 
     def run(inputs: list[list[int]]) -> None:
@@ -83,19 +84,23 @@ def together(scorer: ModelScorer, steps: int = 40, alone: int = 4) -> None:
         for walk in walks[:alone]:  # several, for some inputs need more rounds than others
             run([walk])
 
-    best = alternately({"one": run_alone, "all": lambda: run(walks)}, repeats=6, burst=2)
-    one, every = alone * steps / best["one"], STREAMS * steps / best["all"]
-    print(f"  1 stream:  {one:8,.0f} symbols a second")
-    print(f" {STREAMS} streams: {every:8,.0f} symbols a second")
-    print(f"{STREAMS} streams together reach {every / one:.1f}x the symbols a second of one (bar: 8x)")
+    best = alternately({"one": run_alone, "all": lambda: run(walks)}, repeats=repeats, burst=2)
+    every = Figure(f"{STREAMS} streams together", STREAMS * steps / best["all"], "symbols/s")
+    one = Figure("one at a time", alone * steps / best["one"], "symbols/s")
+    recorder.add(more(f"{STREAMS} streams", every, one, bar=8))
 
 
 def main() -> None:
+    takes = parser(__doc__)
+    takes.add_argument("--symbols", type=int, default=200_000, help="length of the long stream (default 200,000)")
+    options = takes.parse_args()
     torch.set_num_threads(1)
-    print(f"# Streams, beam {StreamOptions().beam}, V={VOCAB}, H=128. {conditions()}")
-    scorer = make_scorer()
-    together(scorer)
-    endless(scorer, int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)
+    recorder = Recorder("stream", quick=options.quick)
+    scorer = make_scorer(steps=100 if options.quick else 300)
+    together(scorer, 1 if options.quick else 6, recorder)
+    symbols, window = (1500, 500) if options.quick else (options.symbols, WINDOW)
+    endless(scorer, symbols, window, recorder)
+    recorder.write()
 
 
 if __name__ == "__main__":
