@@ -102,10 +102,10 @@ class TrainingModule(LightningModule):
             ModelError: The loss or its gradient is infinite or no number.
         """
         limit = self.run_config.optimiser.gradient_clip
-        if limit is not None:
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-        else:
-            norm = torch.nn.utils.get_total_norm([one.grad for one in self.model.parameters() if one.grad is not None])
+        parameters = [one for one in self.model.parameters() if one.grad is not None]
+        norm = torch.nn.utils.get_total_norm([one.grad for one in parameters if one.grad is not None], foreach=True)
+        if limit is not None and (self.device.type != "cpu" or norm.item() > limit):
+            torch.nn.utils.clip_grads_with_norm_(parameters, limit, norm, foreach=True)
         if self.device.type == "cpu":
             if not math.isfinite(norm.item()):
                 raise self._diverged()
