@@ -46,6 +46,38 @@ def test_float32_is_precise_where_both_sides_are_large_and_cancel():
     assert (got.double() - expected).abs().max() < 1e-4
 
 
+@pytest.mark.parametrize("width", [16, 128, 512])
+@pytest.mark.parametrize("scale", [0.001, 0.1, 1.0, 8.0])
+def test_float32_loses_no_more_than_rounding(width: int, scale: float):
+    torch.manual_seed(width)
+    src, tgt, weight, bias = random_parts(2, 4, 3, width, scale=scale, dtype=torch.float32)
+    weight = weight.detach().abs().requires_grad_()  # of one sign, so that nothing is averaged out
+    exact = [part.detach().double().requires_grad_() for part in (src, tgt, weight, bias)]
+    got, expected = emission_logits(src, tgt, weight, bias), emission_logits(*exact)
+    eps = torch.finfo(torch.float32).eps
+    # a part of size s is rounded by s * eps, and each of its exponentials by eps
+    assert (got.double() - expected).abs().max() < 2 * (1 + scale) * eps * weight.sum()
+    upstream = torch.rand(got.shape)
+    ours = torch.autograd.grad(got, (src, tgt, weight, bias), upstream)
+    theirs = torch.autograd.grad(expected, exact, upstream.double())
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.double() - other).abs().max() < 8 * (1 + scale) * eps * upstream.sum() * max(1.0, weight.max())
+
+
+def test_autocast_does_not_lower_the_precision():
+    src, tgt, weight, bias = random_parts(1, 2, 2, 8, dtype=torch.float32)
+    with torch.no_grad():
+        src[0, 0, 0] = 30.0  # beyond the kernel
+    expected = emission_logits(src, tgt, weight, bias)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(emission_logits(src, tgt, weight, bias), expected)
+
+
+def test_nothing_gives_nothing():
+    src, tgt, weight, bias = random_parts(0, 2, 3, 4)
+    assert emission_logits(src, tgt, weight, bias).shape == (0, 3, 2)
+
+
 def test_what_is_too_large_for_the_kernel_is_written_out(monkeypatch: pytest.MonkeyPatch):
     src, tgt, weight, bias = random_parts(1, 2, 2, 3, dtype=torch.float32)
     with torch.no_grad():

@@ -275,7 +275,7 @@ def test_a_requested_backend_that_cannot_run_raises(monkeypatch):
     with pytest.raises(BackendError, match="backend 'triton' cannot run here"):
         ssnt_loss(*mild_grids(), **LENS, backend="triton")
     # Without Numba, auto falls back, and an explicit request does not.
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("ssnt.dp.numba_kernel.has_numba", lambda: False)
     assert resolve_backend("auto", "cpu") == "scan"
     with pytest.raises(BackendError, match="Numba is not installed"):
         resolve_backend("numba", "cpu")

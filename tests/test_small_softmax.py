@@ -65,3 +65,38 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch):
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(got, expected, strict=True))
+
+
+def test_the_grid_can_be_changed_in_place():
+    inputs, (targets,), _ = problem(35)
+    grid = linear_word_grid(*inputs, targets)
+    grid.masked_fill_(torch.ones_like(grid, dtype=torch.bool), 0.0).sum().backward()
+    assert not any(one.grad.any() for one in inputs)
+
+
+def test_banned_symbols_padding_and_int32_targets(calls: list[bool]):
+    inputs, (targets,), (src_lens, tgt_lens) = problem(35)
+    with torch.no_grad():
+        inputs[4][7] = -torch.inf
+        targets[targets == 7] = 8
+        inputs[0][1, 1:], inputs[1][2, 1:] = torch.nan, torch.inf
+    results = []
+    for chunk_size, symbols in ((None, targets.int()), (5, targets)):
+        grid = linear_word_grid(*inputs, symbols, src_lens=src_lens, tgt_lens=tgt_lens, chunk_size=chunk_size)
+        results.append([grid, *torch.autograd.grad(grid.sum(), inputs, retain_graph=True)])
+        again = torch.autograd.grad(grid.sum(), inputs)
+        assert all(torch.equal(one, other) for one, other in zip(again, results[-1][1:], strict=True))
+    assert calls == [True]
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("needed", [(0,), (1, 4), (2, 3), (0, 1, 2)])
+def test_gradients_for_some_inputs_only(needed: tuple[int, ...], calls: list[bool]):
+    expected = solved(35, None)
+    inputs, (targets,), (src_lens, tgt_lens) = problem(35)
+    given = [one if n in needed else one.detach() for n, one in enumerate(inputs)]
+    grid = linear_word_grid(*given, targets, src_lens=src_lens, tgt_lens=tgt_lens)
+    upstream = torch.linspace(-1.0, 1.0, grid.numel(), dtype=grid.dtype).view_as(grid)
+    for n, got in zip(needed, torch.autograd.grad(grid, [inputs[n] for n in needed], upstream), strict=True):
+        assert torch.equal(got, expected[1 + n])

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ssnt.dp.compiled import kernel
-
-# Sums over symbols in any order, which is what lets them be vectorised; NaN and infinity stay what they are.
-_RELAXED = {"contract", "reassoc", "nsz"}
+from ssnt.dp.compiled import RELAXED, kernel
 
 
-@kernel(fastmath=_RELAXED)
+@kernel(fastmath=RELAXED)
 def _product(a, b):
     total = a.dtype.type(0)
     for v in range(len(a)):
@@ -38,7 +35,7 @@ def log_words(src, tgt, targets, src_lens, tgt_lens, limits, first, stop, log_wo
         stop: The first pair after the last.
         log_word: ``(B, J, I)``, to be filled where there is a cell.
         scale: One over the sum of products, ``(B, J, I)``, likewise.
-        is_precise: ``(B,)``, whether all of a pair's cells are within the limits; if not, its grid is not complete.
+        is_precise: ``(B,)``, whether all of a pair's cells are within the limits; it ends at the first that is not.
     """
     src_logits, src_peaks, src_exps = src
     tgt_logits, tgt_peaks, tgt_exps = tgt
@@ -51,19 +48,19 @@ def log_words(src, tgt, targets, src_lens, tgt_lens, limits, first, stop, log_wo
                 total = _product(tgt_exps[b, j], src_exps[b, i])
                 if not (total >= smallest and abs(src_peaks[b, i]) + abs(tgt_peaks[b, j]) <= largest):  # or is NaN
                     is_precise[b] = False
-                    break
+                    return  # the whole batch is left to others
                 scale[b, j, i] = 1.0 / total
                 chosen = src_logits[b, i, y] + tgt_logits[b, j, y]
                 log_word[b, j, i] = chosen - (math.log(total) + (src_peaks[b, i] + tgt_peaks[b, j]))
 
 
-@kernel(fastmath=_RELAXED)
+@kernel(fastmath=RELAXED)
 def _add(row, factor, other):
     for v in range(len(row)):
         row[v] += factor * other[v]
 
 
-@kernel(fastmath=_RELAXED)
+@kernel(fastmath=RELAXED)
 def _multiply(row, other):
     for v in range(len(row)):
         row[v] *= other[v]

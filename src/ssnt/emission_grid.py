@@ -1,7 +1,7 @@
 """The emission grid: one number for each cell, from a tanh layer over the sum of a source and a target part.
 
-Written out, the layer has ``B * J * I * D`` hidden units, and their tanh took a quarter of a training step. On a CPU it
-is computed cell by cell instead, forward and backward, in memory that does not grow with ``D``.
+Written out, the layer has ``B * J * I * D`` hidden units. On a CPU it is computed cell by cell instead, forward and
+backward, in memory that does not grow with ``D``.
 """
 
 from __future__ import annotations
@@ -40,11 +40,14 @@ def emission_logits(src_part: Tensor, tgt_part: Tensor, weight: Tensor, bias: Te
         logits: Tensor = _TanhLayer.apply(*parts, weight)  # type: ignore[no-untyped-call]
         return logits + bias
     hidden = torch.tanh(parts[0][:, None] + parts[1][:, :, None])  # (B, J, I, D)
-    return hidden @ weight + bias
+    with torch.autocast(weight.device.type, enabled=False):
+        return hidden @ weight + bias
 
 
 def _fits_the_kernel(*parts: Tensor) -> bool:
     if any(part.device.type != "cpu" for part in parts) or not has_numba():
+        return False
+    if any(part.numel() == 0 for part in parts):
         return False
     largest = _LARGEST[parts[0].dtype]
     # NaN is not below anything
@@ -65,7 +68,7 @@ class _TanhLayer(torch.autograd.Function):
         arrays = [one.detach().numpy() for one in (*exps, weight.contiguous())]
         work = np.full(batch, tgt_size * src_size * width)
         in_threads(lambda first, stop: weighted_sums(*arrays, first, stop, sums.numpy()), work, _UNITS_WORTH_A_THREAD)
-        return sums.mul_(-2).add_(weight.sum())
+        return sums
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -80,5 +83,4 @@ class _TanhLayer(torch.autograd.Function):
         results = [one.numpy() for one in (grad_src, grad_tgt, grad_weight)]
         work = np.full(batch, tgt_size * src_size * width)
         in_threads(lambda first, stop: gradients(*arrays, first, stop, *results), work, _UNITS_WORTH_A_THREAD)
-        scale = 4 * weight  # the derivative of the tanh is 4 r (1 - r)
-        return grad_src.mul_(scale), grad_tgt.mul_(scale), upstream.sum() - 2 * grad_weight.sum(dim=0)
+        return grad_src.mul_(weight), grad_tgt.mul_(weight), grad_weight.sum(dim=0)

@@ -29,7 +29,7 @@ from ssnt.dp.autograd import refuse_second_order
 from ssnt.dp.diagonals import accumulation_dtype
 from ssnt.huge_pages import empty_like as empty_like_in_huge_pages
 
-_KEPT_BYTES = 64 << 20  # exponentials kept in memory of their own; beyond this they are computed again
+_KEPT_BYTES = 384 << 20  # exponentials kept in memory of their own; beyond this they are computed again
 _EXACT_BYTES = 16 << 20  # logits of cells that are computed again
 ROUNDING = 2.0**-14  # rounding of the logits beyond which a cell is computed again: in float32, logits above 512
 

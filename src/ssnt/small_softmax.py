@@ -8,6 +8,7 @@ to be computed again, one by one, is left to that module.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,8 @@ def small_log_softmax(inputs: list[Tensor], targets: Tensor, src_lens: Tensor, t
     in_threads(run, _work(src_lens, tgt_lens, len(bias)), _PRODUCTS_WORTH_A_THREAD)
     if not is_precise.all():
         return None
-    made = log_word, scale, sides[0].exps, sides[1].exps
-    grid: Tensor = _Differentiable.apply(*inputs, targets, src_lens, tgt_lens, *made)  # type: ignore[no-untyped-call]
+    made = _Made(log_word, scale, sides[0].exps, sides[1].exps)
+    grid: Tensor = _Differentiable.apply(*inputs, targets, src_lens, tgt_lens, made)  # type: ignore[no-untyped-call]
     return grid
 
 
@@ -80,15 +81,25 @@ class _Side:
         return self.logits.numpy(), self.peaks.numpy(), self.exps.numpy()
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What the forward pass has made: the grid and the scale of its cells, and the exponentials of both sides."""
+
+    log_word: Tensor
+    scale: Tensor
+    src_exps: Tensor
+    tgt_exps: Tensor
+
+
 class _Differentiable(torch.autograd.Function):
     """Gives a grid that is made already its place in the graph."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        log_word: Tensor
-        *inputs, log_word, scale, src_exps, tgt_exps = arguments
-        ctx.save_for_backward(*inputs, scale, src_exps, tgt_exps)
-        return log_word.view_as(log_word)
+        made: _Made
+        *inputs, made = arguments
+        ctx.save_for_backward(*inputs, made.scale, made.src_exps, made.tgt_exps)
+        return made.log_word
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -114,7 +125,7 @@ class _Differentiable(torch.autograd.Function):
                 flat_src.T @ src_states.flatten(0, 1) if needs[2] else None,
                 flat_tgt.T @ tgt_states.flatten(0, 1) if needs[3] else None,
                 flat_tgt.sum(dim=0) if needs[4] else None,
-                *[None] * 7,
+                *[None] * 4,
             )
 
 

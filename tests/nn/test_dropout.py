@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from ssnt.errors import ConfigError
 from ssnt.nn.dropout import Dropout
 
 
@@ -45,7 +46,17 @@ def test_the_gradient_goes_where_the_value_went():
     torch.testing.assert_close(values.grad * values.detach(), dropped.detach())
 
 
-@pytest.mark.parametrize(("p", "training"), [(0.0, True), (0.5, False)])
+@pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
+def test_what_is_no_probability_is_refused(p: float):
+    with pytest.raises(ConfigError, match="dropout: expected a probability between 0 and 1"):
+        Dropout(p)
+
+
+def test_certain_is_certain():
+    assert not Dropout(1.0)(torch.ones(1 << 18)).any()
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.0, True), (0.5, False), (1e-6, True)])
 def test_nothing_is_done_without_need(p: float, training: bool):
     values = torch.randn(4)
     assert Dropout(p).train(training)(values) is values

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ssnt.errors import DataError, ModelError, ShapeError
 from ssnt.nn import LSTMEncoder, LSTMState
@@ -22,6 +23,20 @@ def test_forward_is_the_recurrence(lstm_states, layers, bidirectional):
     assert module.output_size == (10 if bidirectional else 5)
     for b, length in enumerate(LENS.tolist()):
         torch.testing.assert_close(states[b, :length], lstm_states(module, SRC[b, :length], condition[b]))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_gradients_are_those_of_torch_over_packed_sequences(layers, bidirectional):
+    module = encoder(layers=layers, bidirectional=bidirectional)
+    packed = pack_padded_sequence(module.embedding(SRC), LENS, batch_first=True, enforce_sorted=False)
+    expected, _ = pad_packed_sequence(module.lstm(packed)[0], batch_first=True)
+    inside = torch.arange(4) < LENS[:, None]
+    upstream = torch.randn_like(expected) * inside[..., None]
+    parameters = list(module.parameters())
+    ours = torch.autograd.grad(module(SRC, LENS), parameters, upstream)
+    for got, wanted in zip(ours, torch.autograd.grad(expected, parameters, upstream), strict=True):
+        torch.testing.assert_close(got, wanted)
 
 
 @pytest.mark.parametrize("layers", [1, 3])

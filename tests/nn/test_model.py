@@ -1,5 +1,6 @@
 import copy
 import io
+import math
 from dataclasses import replace
 from itertools import combinations_with_replacement
 
@@ -197,6 +198,34 @@ def test_encode_does_not_look_at_the_target(make_model, make_batch):
     assert encoding.states.shape == (4, 5, 5)
     assert encoding.condition.shape == (4, 3)
     assert make_model("biSSNT").encode(make_batch()).condition is None
+
+
+class Careless(nn.Module):
+    """An encoder that leaves anything in padding."""
+
+    is_streaming = False
+    output_size = 6
+
+    def __init__(self, filling: float):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 6)
+        self.filling = filling
+
+    def forward(self, src, src_lens, condition=None):
+        outside = torch.arange(src.size(1)) >= src_lens[:, None]
+        return self.embedding(src).masked_fill(outside[..., None], self.filling)
+
+
+def test_what_an_encoder_leaves_in_padding_reaches_nothing(make_model, make_batch):
+    batch = make_batch()
+    found = []
+    for filling in (0.0, math.nan, 1e6):
+        torch.manual_seed(0)
+        model = make_model("biSSNT+", encoder=Careless(filling).double())
+        assert not model.encode(batch).states[batch.src_lens.argmin(), int(batch.src_lens.min()) :].any()
+        found.append(torch.autograd.grad(model.loss(batch), list(model.parameters())))
+    for others in found[1:]:
+        assert all(torch.equal(one, other) for one, other in zip(found[0], others, strict=True))
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -32,6 +32,9 @@ _SEARCHES: dict[str, Callable[..., list[list[Hypothesis]]]] = {
 _MOST_LOGITS = 64_000_000
 """Word logits that a batch may have, of its source positions and its hypotheses: 256 MB in float32."""
 
+_MOST_POSITIONS = 64_000
+"""Source positions that a batch may have, each with the states of an encoder."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -105,9 +108,11 @@ def decode(
         for index, hypotheses in zip(group, found, strict=True):
             results[index] = hypotheses
 
-    most_positions = _MOST_LOGITS // model.vocab_size
-    sizes = {index: len(sources[index]) + 1 + options.beam for index in good}
-    for group in _groups(sizes, batch_size, most_positions):
+    most = min(_MOST_LOGITS // model.vocab_size, _MOST_POSITIONS)
+    # Path search has hypotheses at every position, the others a number of them.
+    breadth, extra = (1 + options.beam, 0) if search == "path" else (1, options.beam)
+    sizes = {index: (len(sources[index]) + 1) * breadth + extra for index in good}
+    for group in _groups(sizes, batch_size, most):
         run(group)
     return [result for result in results if result is not None]
 

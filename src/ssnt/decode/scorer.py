@@ -214,16 +214,13 @@ class Hearing:
 
 
 def _decisions(model: SSNT, source: ModelSource, prefix_states: Tensor, live: Tensor | None) -> LogTransition:
-    """Both decisions of every prefix at every position; the transition's hidden layer is made for live rows only."""
-    if live is None or bool(live.all()):
-        return model.transition.log_grid_from(source.transition, prefix_states)
-    items, places = live.nonzero(as_tuple=True)
-    decisions = model.transition.log_grid_from(source.transition[items], prefix_states[items, places][:, None])
-    size = (*live.shape, source.states.shape[1])
-    log_emit = decisions.log_emit.new_full(size, -math.inf)
-    log_shift = torch.full_like(log_emit, -math.inf)
-    log_emit[items, places] = decisions.log_emit[:, 0]
-    log_shift[items, places] = decisions.log_shift[:, 0]
+    """Both decisions of every prefix at every position; rows that are not live have none."""
+    decisions = model.transition.log_grid_from(source.transition, prefix_states)
+    if live is None:
+        return decisions
+    # Those of the others were made too: to leave them out costs more, as the source's part would have to be copied.
+    dead = ~live[..., None]
+    log_emit, log_shift = (one.masked_fill(dead, -math.inf) for one in (decisions.log_emit, decisions.log_shift))
     return LogTransition(log_emit, log_shift)
 
 

@@ -14,11 +14,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+RELAXED = {"contract", "reassoc", "nsz"}
+"""For kernels with sums in any order, which is what lets them be vectorised; NaN and infinity stay what they are."""
 
-@lru_cache(maxsize=1)
+
+_HAS_NUMBA = importlib.util.find_spec("numba") is not None  # looking takes longer than a kernel for a small batch
+
+
 def has_numba() -> bool:
-    """Whether kernels can be compiled; looked up once, as looking takes longer than a kernel for a small batch."""
-    return importlib.util.find_spec("numba") is not None
+    """Whether kernels can be compiled."""
+    return _HAS_NUMBA
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -63,6 +68,8 @@ def in_threads(run: Callable[[int, int], None], work: NDArray[np.int64], worth_a
         work: The amount of work of each pair, ``(B,)``.
         worth_a_thread: The amount below which handing it to another thread costs more than it brings.
     """
+    if not len(work):
+        return
     workers = max(1, min(torch.get_num_threads(), int(work.sum()) // worth_a_thread))
     first, *others = shares(work, workers)
     results = [_pool(torch.get_num_threads()).submit(run, *part) for part in others]

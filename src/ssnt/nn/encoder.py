@@ -29,7 +29,8 @@ class Encoder(Protocol):
 
         Args:
             src: Source symbols ``(B, I)``, or whatever else the encoder reads, as ``(B, I, ...)``.
-            src_lens: Lengths ``(B,)``; the states of a pair must not depend on its padding.
+            src_lens: Lengths ``(B,)``; the states of a pair must not depend on its padding, and what they are in
+                padding does not matter: the model replaces it by zeros.
             condition: Tags ``(B, C)`` from a FeatureEncoder, None in a model without tags.
         """
         ...
@@ -61,8 +62,9 @@ class LSTMEncoder(SymbolLSTM):
     def forward(self, src: Tensor, src_lens: Tensor, condition: Tensor | None = None) -> Tensor:
         """Maps symbols (B, I) to states (B, I, H), which mean nothing in padding; H doubles if bidirectional."""
         check_symbols("src", src, ("B", "I"), self.vocab_size)
-        check_lengths("src_lens", src_lens, "src", src)
-        return self._states(self._inputs(src, condition), src_lens.long())
+        host_lens = src_lens.cpu()
+        check_lengths("src_lens", host_lens, "src", src)
+        return self._states(self._inputs(src, condition), host_lens.long())
 
     def initial_state(self, batch_size: int) -> LSTMState:
         """Returns the state before the first symbol: zeros."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
@@ -29,7 +30,7 @@ class Encoding:
     """What a model knows of a batch before any output.
 
     Attributes:
-        states: Source states ``h_i``, ``(B, I, Hs)``.
+        states: Source states ``h_i``, ``(B, I, Hs)``; zero in padding.
         condition: The encoded tags ``(B, C)``, None in a model without tags.
     """
 
@@ -107,7 +108,7 @@ class SSNT(nn.Module):
                 f"encoder: expected states of shape {expected}, got {tuple(states.shape)}; "
                 "an encoder gives one state of its output_size for each source position"
             )
-        return Encoding(states, condition)
+        return Encoding(_zero_in_padding(states, batch.src_lens), condition)
 
     def grid(self, batch: Batch) -> Grid:
         """Returns the alignment lattice of a batch."""
@@ -204,3 +205,11 @@ class SSNT(nn.Module):
         check_lengths("tgt_lens", tgt_lens, "tgt", tgt)
         check_same_batch("tgt", tgt, "src", batch.src.size(0))
         return tgt, tgt_lens
+
+
+def _zero_in_padding(states: Tensor, src_lens: Tensor) -> Tensor:
+    """Whatever an encoder leaves in padding, even NaN, must reach no product: NaN times zero is NaN."""
+    if src_lens.device.type == "cpu" and int(src_lens.min()) == states.size(1):
+        return states
+    inside = torch.arange(states.size(1), device=states.device) < src_lens.to(states.device)[:, None]  # (B, I)
+    return torch.where(inside[..., None], states, 0.0)

@@ -101,20 +101,29 @@ class SymbolLSTM(nn.Module):
         return Step(outputs[:, 0], LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1)))
 
     def _states(self, inputs: Tensor, lens: Tensor | None) -> Tensor:
-        """Runs the LSTM over inputs (B, T, E + C) of lengths (B,); what it gives (B, T, H) in padding means nothing.
+        """Runs the LSTM over inputs (B, T, E + C); what it gives (B, T, H) in padding means nothing.
 
-        Without lengths padding is read as if it were symbols, which only a bidirectional LSTM would notice.
+        Args:
+            inputs: On any device.
+            lens: Lengths (B,) on the host. None: padding, if there is any, is read as if it were symbols.
         """
-        if inputs.device.type != "cpu" and lens is None:
+        if inputs.device.type == "cpu":
+            return self._states_on_cpu(inputs, lens)
+        if lens is None:
             return self.lstm(inputs)[0]  # type: ignore[no-any-return]
-        if inputs.device.type != "cpu" and lens is not None:
-            packed = pack_padded_sequence(inputs, lens.cpu(), batch_first=True, enforce_sorted=False)
-            states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=inputs.size(1))
-            return states
-        # On a CPU torch steps through packed sequences in Python's stead, one small product after another. Each layer
-        # and direction by itself, over sequences whose padding comes last, is what oneDNN's LSTM can do: twice as fast.
+        packed = pack_padded_sequence(inputs, lens, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=inputs.size(1))
+        return states
+
+    def _states_on_cpu(self, inputs: Tensor, lens: Tensor | None) -> Tensor:
+        """Each layer and direction by itself, over sequences whose padding comes last: that oneDNN's LSTM can do.
+
+        Through packed sequences torch steps by itself, with one small product after another.
+        """
         states, directions = inputs, 2 if self.lstm.bidirectional else 1
-        backwards = None if directions == 1 or lens is None else _within_lengths_backwards(lens, inputs.size(1))
+        if lens is None:
+            lens = torch.full((inputs.size(0),), inputs.size(1))
+        backwards = _within_lengths_backwards(lens, inputs.size(1)) if directions == 2 else None
         for layer in range(self.lstm.num_layers):
             if layer > 0:
                 states = self.dropout(states)
@@ -122,7 +131,7 @@ class SymbolLSTM(nn.Module):
             if backwards is not None:
                 reverse = _layer(_permuted(states, backwards), self.lstm.all_weights[layer * directions + 1])
                 outputs.append(_permuted(reverse, backwards))
-            states = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
+            states = outputs[0] if backwards is None else torch.cat(outputs, dim=-1)
         return states
 
     def _inputs(self, symbols: Tensor, condition: Tensor | None) -> Tensor:
