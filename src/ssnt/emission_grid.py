@@ -6,6 +6,7 @@ backward, in memory that does not grow with ``D``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,48 @@ def emission_logits(src_part: Tensor, tgt_part: Tensor, weight: Tensor, bias: Te
         return hidden @ weight + bias
 
 
+@dataclass(frozen=True)
+class SourceSide:
+    """The source part of the layer, for a search that asks for the same sources again and again.
+
+    Attributes:
+        part: ``(B, I, D)``.
+        exps: ``exp(2 part)``, or None if the kernel cannot take it.
+    """
+
+    part: Tensor
+    exps: Tensor | None
+
+    @classmethod
+    def of(cls, part: Tensor) -> SourceSide:
+        """Takes the exponentials, once for all."""
+        part = part.to(torch.promote_types(part.dtype, torch.float32))
+        return cls(part, _exponentials(part) if _fits_the_kernel(part) else None)
+
+    def logits(self, tgt_part: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Returns what :func:`emission_logits` does; only that is differentiable."""
+        if self.exps is None or torch.is_grad_enabled() or not _fits_the_kernel(tgt_part.to(self.part.dtype)):
+            return emission_logits(self.part, tgt_part, weight, bias)
+        dtype = self.part.dtype
+        return _weighted_sums(self.exps, _exponentials(tgt_part.to(dtype)), weight.to(dtype)) + bias.to(dtype)
+
+
+def _exponentials(part: Tensor) -> Tensor:
+    return torch.exp(part * 2).contiguous()
+
+
+def _weighted_sums(src_exps: Tensor, tgt_exps: Tensor, weight: Tensor) -> Tensor:
+    """The layer without its bias, from the exponentials of both sides."""
+    from ssnt._numba_emission import weighted_sums
+
+    (batch, src_size, width), tgt_size = src_exps.shape, tgt_exps.shape[1]
+    sums = src_exps.new_empty(batch, tgt_size, src_size)
+    arrays = [one.detach().numpy() for one in (src_exps, tgt_exps, weight.contiguous())]
+    work = np.full(batch, tgt_size * src_size * width)
+    in_threads(lambda first, stop: weighted_sums(*arrays, first, stop, sums.numpy()), work, _UNITS_WORTH_A_THREAD)
+    return sums
+
+
 def _fits_the_kernel(*parts: Tensor) -> bool:
     if any(part.device.type != "cpu" for part in parts) or not has_numba():
         return False
@@ -59,16 +102,9 @@ class _TanhLayer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, src_part: Tensor, tgt_part: Tensor, weight: Tensor) -> Tensor:
-        from ssnt._numba_emission import weighted_sums
-
-        exps = torch.exp(src_part * 2).contiguous(), torch.exp(tgt_part * 2).contiguous()
+        exps = _exponentials(src_part), _exponentials(tgt_part)
         ctx.save_for_backward(*exps, weight)
-        (batch, src_size, width), tgt_size = src_part.shape, tgt_part.shape[1]
-        sums = src_part.new_empty(batch, tgt_size, src_size)
-        arrays = [one.detach().numpy() for one in (*exps, weight.contiguous())]
-        work = np.full(batch, tgt_size * src_size * width)
-        in_threads(lambda first, stop: weighted_sums(*arrays, first, stop, sums.numpy()), work, _UNITS_WORTH_A_THREAD)
-        return sums
+        return _weighted_sums(*exps, weight)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:

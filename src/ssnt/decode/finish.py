@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.scorer import Scorer, Source
 from ssnt.dp import AlignmentDistribution
-from ssnt.types import EOS_ID, Alignment, End, Hypothesis
+from ssnt.types import EOS_ID, Alignment, End, Grid, Hypothesis
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,25 @@ def _align(
     tgt_lens = torch.tensor([len(symbols) for symbols in written], device=device)
     tgt = pad_sequence([torch.tensor(symbols) for symbols in written], batch_first=True).to(device)
     own = source.select(torch.tensor([items[n] for n in chosen], device=device))
-    distribution = AlignmentDistribution.of(scorer.grid(own, tgt, tgt_lens), end=end)
+    return hypotheses_of(scorer.grid(own, tgt, tgt_lens), [outputs[n] for n in chosen], end, options)
+
+
+def hypotheses_of(grid: Grid, outputs: list[Output], end: End, options: SearchOptions) -> list[Hypothesis]:
+    """Gives outputs their exact probabilities, best paths and posteriors, from their lattices."""
+    distribution = AlignmentDistribution.of(grid, end=end)
     log_probs, paths = distribution.log_partition().tolist(), distribution.viterbi()
     emit = distribution.posteriors().emit
     return [
         Hypothesis(
-            outputs[n].symbols,
-            log_probs[row],
-            options.score(log_probs[row], outputs[n].length),
-            paths[row],
-            tuple(position + 1 for position in paths[row].positions),
-            outputs[n].is_complete,
-            emit[row, : outputs[n].length, : int(own.src_lens[row])],
+            output.symbols,
+            log_prob,
+            options.score(log_prob, output.length),
+            path,
+            tuple(position + 1 for position in path.positions),
+            output.is_complete,
+            emit[row, : output.length, :src_len],
         )
-        for row, n in enumerate(chosen)
+        for row, (output, log_prob, path, src_len) in enumerate(
+            zip(outputs, log_probs, paths, grid.src_lens.tolist(), strict=True)
+        )
     ]

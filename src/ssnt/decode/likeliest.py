@@ -12,7 +12,8 @@ from torch import Tensor
 from ssnt.decode.extend import append_symbols, extend
 from ssnt.decode.finish import Output
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Scorer, Source
+from ssnt.decode.scorer import Columns, Scorer, Source
+from ssnt.types import EOS_ID, Grid
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,32 @@ class Guess:
     is_best: bool
 
 
-def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> list[Guess]:
+class Trail:
+    """The lattices of the outputs that were followed: their rows were needed on the way, and need not be made again."""
+
+    def __init__(self, src_lens: Tensor) -> None:
+        self._src_lens = src_lens
+        self._rows: list[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]] = []
+
+    def add(self, items: Tensor, columns: Columns, log_word: Tensor) -> None:
+        """Notes the next row of the sources ``items`` ``(A,)``, with the word that each is about to write."""
+        self._rows.append((items, (log_word[:, 0], columns.log_emit[:, 0], columns.log_shift[:, 0])))
+
+    def grid(self, items: Tensor, tgt_lens: Tensor) -> Grid:
+        """The lattices of sources whose outputs have ended, with lengths ``(N,)``, the end symbol counted."""
+        count, src_size = len(self._src_lens), self._rows[0][1][0].shape[1]
+        planes = [first.new_zeros(count, len(self._rows), src_size) for first in self._rows[0][1]]
+        for j, (own, rows) in enumerate(self._rows):
+            for plane, row in zip(planes, rows, strict=True):
+                plane[own, j] = row
+        longest = int(tgt_lens.max())
+        log_word, log_emit, log_shift = (plane[items, :longest] for plane in planes)
+        return Grid(log_word, log_emit, log_shift, self._src_lens[items], tgt_lens)
+
+
+def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> tuple[list[Guess], Trail]:
     """Follows the likeliest continuation of each source to its end."""
+    trail = Trail(source.src_lens)
     state = scorer.start(source)
     longest = [options.longest(length) for length in source.src_lens.tolist()]
     items = torch.arange(len(longest), device=source.src_lens.device)
@@ -52,14 +77,17 @@ def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOp
         limits = torch.tensor([longest[item] for item in items.tolist()], device=items.device)
         rows = (~ends & (limits > length)).nonzero()[:, 0]
         symbols = best.indices[:, :1]
-        log_inflow = extension.log_inflow(torch.zeros_like(symbols), symbols)[rows]
+        written = symbols.masked_fill(ends[:, None], EOS_ID)
+        log_word = extension.columns.log_word(torch.zeros_like(written), written)  # (A, 1, I)
+        trail.add(items, extension.columns, log_word)
+        log_inflow = (extension.log_write + log_word)[rows]
         prefixes = append_symbols(prefixes, torch.zeros_like(symbols), symbols)[rows]
         log_aside, items = log_aside[rows], items[rows]
         if len(rows) and len(rows) < len(ends):
             source = source.select(rows)
         if len(rows):
             state = scorer.advance(source, state, rows, torch.arange(len(rows), device=rows.device), symbols[rows, 0])
-    return guesses
+    return guesses, trail
 
 
 def _guess(prefix: Tensor, log_prob: Tensor, log_aside: Tensor, options: SearchOptions) -> Guess:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ssnt.decode.extend import append_symbols, extend
-from ssnt.decode.finish import Output, aligned
+from ssnt.decode.finish import Output, aligned, hypotheses_of
 from ssnt.decode.likeliest import follow_likeliest
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.rows import select as select_rows
@@ -196,26 +196,39 @@ def marginal_search(
     options.require_vocabulary(scorer.vocab_size)
     with torch.no_grad():
         source = scorer.read(batch)
-        found = _find(scorer, source, options)
-        items = [item for item, outputs in enumerate(found) for _ in outputs]
-        hypotheses = iter(aligned(scorer, source, items, [o for outputs in found for o in outputs], options))
-        return [[next(hypotheses) for _ in outputs] for outputs in found]
+        if options.nbest > 1 or options.length_normalisation > 0.0:
+            return _aligned(scorer, source, _Search(scorer, source, options).run(), options)
+        return _best_outputs(scorer, source, options)
 
 
-def _find(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> list[list[Output]]:
-    """The outputs of each source, best first."""
-    if options.nbest > 1 or options.length_normalisation > 0.0:
-        return _Search(scorer, source, options).run()
+def _best_outputs(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> list[list[Hypothesis]]:
+    """The most probable output of each source."""
     # The likeliest symbol each time is often the likeliest output too, and then that can be proved without a beam.
-    guesses = follow_likeliest(scorer, source, options)
-    open_items = [item for item, guess in enumerate(guesses) if not guess.is_best]
-    found = [[guess.output] if guess.output is not None else [] for guess in guesses]
-    if open_items:
-        search = _Search(scorer, source.select(torch.tensor(open_items, device=source.src_lens.device)), options)
-        for row, item in enumerate(open_items):
+    guesses, trail = follow_likeliest(scorer, source, options)
+    proved = {item: guess.output for item, guess in enumerate(guesses) if guess.is_best and guess.output is not None}
+    others = [item for item in range(len(guesses)) if item not in proved]
+    device = source.src_lens.device
+    found: dict[int, list[Hypothesis]] = {}
+    if proved:
+        tgt_lens = torch.tensor([output.length for output in proved.values()], device=device)
+        grid = trail.grid(torch.tensor(list(proved), device=device), tgt_lens)
+        hypotheses = hypotheses_of(grid, list(proved.values()), options.end, options)
+        found |= {item: [hypothesis] for item, hypothesis in zip(proved, hypotheses, strict=True)}
+    if others:
+        left = source.select(torch.tensor(others, device=device))
+        search = _Search(scorer, left, options)
+        for row, item in enumerate(others):
             guess = guesses[item].output
             if guess is not None:
                 search.seed(row, guess)
-        for item, outputs in zip(open_items, search.run(), strict=True):
-            found[item] = outputs
-    return found
+        found |= dict(zip(others, _aligned(scorer, left, search.run(), options), strict=True))
+    return [found[item] for item in range(len(guesses))]
+
+
+def _aligned(
+    scorer: Scorer[Any, Any], source: Source, found: list[list[Output]], options: SearchOptions
+) -> list[list[Hypothesis]]:
+    """The outputs of each source with their alignments."""
+    items = [item for item, outputs in enumerate(found) for _ in outputs]
+    hypotheses = iter(aligned(scorer, source, items, [o for outputs in found for o in outputs], options))
+    return [[next(hypotheses) for _ in outputs] for outputs in found]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 import torch
 from torch import Tensor
 
+from ssnt.decode.rows import select
 from ssnt.errors import ModelError
 from ssnt.nn import SSNT, Encoding, State, StreamingEncoder
 from ssnt.nn.checks import check_device, check_same_batch
@@ -161,7 +162,7 @@ class ModelSource:
         logits: ``h W_h^T``, ``(B, I, V)``.
         exps: ``exp(logits - peaks)``, ``(B, I, V)``.
         peaks: ``(B, I)``.
-        transition: The source half of the transition, ``(B, I, D)``.
+        transition: The source half of the transition, whatever that is made of.
     """
 
     states: Tensor
@@ -170,12 +171,12 @@ class ModelSource:
     logits: Tensor
     exps: Tensor
     peaks: Tensor
-    transition: Tensor
+    transition: Any
 
     def select(self, items: Tensor) -> ModelSource:
         """Returns the sources ``items``, in that order."""
         condition = None if self.condition is None else self.condition[items]
-        kept = (self.logits[items], self.exps[items], self.peaks[items], self.transition[items])
+        kept = (self.logits[items], self.exps[items], self.peaks[items], select(self.transition, items))
         return ModelSource(self.states[items], self.src_lens[items], condition, *kept)
 
     def log_start(self, width: int) -> Tensor:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ssnt.emission_grid import emission_logits
+from ssnt.emission_grid import SourceSide, emission_logits
 from ssnt.errors import DataError, ModelError, ShapeError
 
 
@@ -35,12 +35,15 @@ class Transition(Protocol):
         """Returns both decisions at every cell, (B, J, I), for states (B, I, Hs) and (B, J, Ht)."""
         ...
 
-    def source_half(self, src_states: Tensor) -> Tensor:
-        """Returns what can be computed from the source alone, (B, I, D), for a search that asks again and again."""
+    def source_half(self, src_states: Tensor) -> Any:
+        """Returns what can be computed from the source alone, for a search that asks again and again.
+
+        It is made of tensors with a row for each source, in dataclasses and tuples.
+        """
         ...
 
-    def log_grid_from(self, src_half: Tensor, tgt_states: Tensor) -> LogTransition:
-        """Returns what :meth:`log_grid` does, from the source half."""
+    def log_grid_from(self, src_half: Any, tgt_states: Tensor) -> LogTransition:
+        """Returns what :meth:`log_grid` does, from the source half; need not be differentiable."""
         ...
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
@@ -130,17 +133,19 @@ class NeuralTransition(nn.Module):
 
     def log_grid(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions at every cell, (B, J, I)."""
-        return self.log_grid_from(self.source_half(src_states), tgt_states)
+        parts = self.src_layer(src_states), self.tgt_layer(tgt_states)
+        return _decisions(emission_logits(*parts, *self._output()))
 
-    def source_half(self, src_states: Tensor) -> Tensor:
-        """The source's part of the hidden layer, before the tanh, (B, I, D)."""
-        return self.src_layer(src_states)  # type: ignore[no-any-return]
+    def source_half(self, src_states: Tensor) -> SourceSide:
+        """The source's part of the hidden layer, before the tanh."""
+        return SourceSide.of(self.src_layer(src_states))
 
-    def log_grid_from(self, src_half: Tensor, tgt_states: Tensor) -> LogTransition:
+    def log_grid_from(self, src_half: SourceSide, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions at every cell, (B, J, I)."""
-        tgt_half = self.tgt_layer(tgt_states)
-        logits = emission_logits(src_half, tgt_half, self.output_layer.weight[0], self.output_layer.bias)
-        return _decisions(logits)
+        return _decisions(src_half.logits(self.tgt_layer(tgt_states), *self._output()))
+
+    def _output(self) -> tuple[Tensor, Tensor]:
+        return self.output_layer.weight[0], self.output_layer.bias
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> LogTransition:
         """Returns both decisions (...) for states (..., Hs) and (..., Ht) that broadcast."""
