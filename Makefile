@@ -28,9 +28,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## Train on the embedded sample, evaluate, stream, draw: into demo/
 	@$(PY) -m ssnt quickstart --out demo --overwrite
 
-# One process a core and one thread a process: two thread pools on the same cores slow each other down.
+# One process a core and one thread a process: two thread pools on the same cores slow each other down. Tests that need a
+# Ray cluster are one group, so that there is one cluster.
 test: $(STAMP) ## Run all tests, the slow ones too (PYTEST_ARGS="-k name" narrows)
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto -m "" $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist loadgroup -m "" $(PYTEST_ARGS)
 
 check: $(STAMP) ## Lint, check the format and the types
 	@$(PY) -m ruff check .

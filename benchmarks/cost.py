@@ -47,7 +47,7 @@ class Point:
 
     def flops(self) -> float:
         """The count of the matrix products, for each example."""
-        sizes = Sizes(self.b * self.i, self.b * self.j, self.b * self.i * self.j)
+        sizes = Sizes(self.b, self.b * self.i, self.b * self.j, self.b * self.i * self.j)
         return total_flops(config_of(self), sizes) / self.b
 
 
@@ -156,7 +156,7 @@ def memory_curves(axes: dict[str, tuple[str, tuple[int, ...]]], recorder: Record
                 found = int(in_own_process(__file__, "--memory", "materialised", *numbers)) / MEGABYTE
                 other = Figure("materialised", found, "MiB")
             else:
-                other = Figure("materialised, two grids", 2 * 4 * point.cells / MEGABYTE, "MiB")
+                other = Figure("materialised, computed: two grids", 2 * 4 * point.cells / MEGABYTE, "MiB")
             series = f"memory against {name}"
             recorder.add(faster(f"{series}: {point}", ours, other, series=series, x=value))
 

@@ -1,7 +1,8 @@
 """How many floating-point operations the matrix products of a training step have, by formula.
 
 A product of ``(m, k)`` with ``(k, n)`` has ``2 m k n``; the backward pass has two products for each of the forward
-pass. Nothing is counted for what is computed twice, for padding, or for anything that is not a matrix product.
+pass. Nothing is counted for what is computed twice, for padding, for anything that is not a matrix product, or for the
+recurrent product of a first position, whose state before it is zero.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ FORWARD_AND_BACKWARD = 3
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the count depends on: source positions, target positions and grid cells of all pairs."""
+    """What the count depends on: the pairs, and the source positions, target positions and grid cells of them all."""
 
+    pairs: int
     src: int
     tgt: int
     cells: int
@@ -30,27 +32,31 @@ class Sizes:
     @classmethod
     def of(cls, batches: Iterable[Batch], *, padding: bool = False) -> Sizes:
         """The sizes of some batches, with or without their padding."""
-        src = tgt = cells = 0
+        pairs = src = tgt = cells = 0
         for batch in batches:
             assert batch.tgt is not None and batch.tgt_lens is not None  # noqa: PT018 - training batches have both
+            pairs += len(batch.src)
             if padding:
                 count, i, j = len(batch.src), batch.src.shape[1], batch.tgt.shape[1]
                 src, tgt, cells = src + count * i, tgt + count * j, cells + count * i * j
             else:
                 src, tgt = src + int(batch.src_lens.sum()), tgt + int(batch.tgt_lens.sum())
                 cells += int((batch.src_lens * batch.tgt_lens).sum())
-        return cls(src, tgt, cells)
+        return cls(pairs, src, tgt, cells)
 
 
 def step_flops(config: ModelConfig, sizes: Sizes) -> dict[str, float]:
     """The count of forward and backward pass by parts, for a model of one layer each and without tags."""
     hidden, embed, vocab = config.hidden_size, config.embed_size, config.tgt_vocab_size
     directions = 2 if config.bidirectional else 1
-    lstm = 4 * hidden * (embed + hidden)
+
+    def lstm(positions: int) -> int:
+        return 4 * hidden * (positions * embed + (positions - sizes.pairs) * hidden)
+
     states = sizes.src * hidden * directions + sizes.tgt * hidden
     parts = {
-        "encoder LSTM": sizes.src * lstm * directions,
-        "decoder LSTM": sizes.tgt * lstm,
+        "encoder LSTM": lstm(sizes.src) * directions,
+        "decoder LSTM": lstm(sizes.tgt),
         "word grid": (states + sizes.cells) * vocab,
     }
     if config.transition == "neural":
@@ -71,15 +77,16 @@ def counted_flops(config: ModelConfig, pairs: int, src_len: int, tgt_len: int) -
 
     def lstm(length: int) -> Tensor:
         """States (B, T, H): the products of an LSTM are those of any recurrence with four gates."""
-        inputs, state = weight(pairs, length, config.embed_size), weight(pairs, config.hidden_size)
+        inputs = weight(pairs, length, config.embed_size)
         over_input, over_state = (
             weight(4 * config.hidden_size, size) for size in (config.embed_size, config.hidden_size)
         )
-        states = []
+        states: list[Tensor] = []
         for step in range(length):
-            gates = F.linear(inputs[:, step], over_input) + F.linear(state, over_state)
-            state = torch.stack(gates.tanh().chunk(4, dim=1)).sum(0)
-            states.append(state)
+            gates = F.linear(inputs[:, step], over_input)
+            if states:  # before the first position the state is zero
+                gates = gates + F.linear(states[-1], over_state)
+            states.append(torch.stack(gates.tanh().chunk(4, dim=1)).sum(0))
         return torch.stack(states, dim=1)
 
     with FlopCounterMode(display=False) as counter:

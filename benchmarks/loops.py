@@ -1,21 +1,34 @@
-"""Training steps through the module that ``ssnt train`` uses, without Lightning's trainer around it."""
+"""Training steps through the module that ``ssnt train`` uses, with and without Lightning's trainer around it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from lightning.pytorch import Callback
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ssnt import SSNT, Batch
 from ssnt.checkpoint.load import model_config
 from ssnt.config import Config, load_config
 from ssnt.data.prepared import Prepared, prepare
+from ssnt.interrupts import Stop
 from ssnt.loss import ssnt_loss
+from ssnt.training.callbacks import Conductor, Surroundings
 from ssnt.training.datamodule import Share, TrainingData
+from ssnt.training.display import Display
+from ssnt.training.fit import make_trainer
 from ssnt.training.module import TrainingModule
+from ssnt.training.processes import World
 from ssnt.training.progress import Progress
+from ssnt.training.quiet import quiet_lightning
+from ssnt.training.run_directory import RunDirectory
+from ssnt.training.validation import Validation
 
 DATIVE_PLURAL = "case=dative,number=plural"
 
@@ -89,6 +102,39 @@ class BareLoop:
         """The first steps of the training, data included."""
         for index, share in zip(range(steps), self.shares(), strict=False):
             self.step(share, index)
+
+
+class Clock(Callback):
+    """Notes when each step begins, and when the last one ends, before the conductor validates and writes."""
+
+    def __init__(self, steps: int) -> None:
+        self.times: list[float] = []
+        self._steps = steps
+
+    def on_train_batch_start(self, *arguments: Any) -> None:
+        self.times.append(time.perf_counter())
+
+    def on_train_batch_end(self, *arguments: Any) -> None:
+        if arguments[-1] == self._steps - 1:
+            self.times.append(time.perf_counter())
+
+
+def with_lightning(config: Config, prepared: Prepared, steps: int) -> NDArray[np.float64]:
+    """Seconds of each of the first steps as ``ssnt train`` takes them, loading the next batch included."""
+    loop = BareLoop(config, prepared)
+    progress, world = Progress(), World()
+    directory = RunDirectory(str(config.out))
+    directory.training.mkdir(parents=True, exist_ok=True)
+    data = TrainingData(prepared, config, progress)
+    module = TrainingModule(loop.model, config, progress, data.total_steps())
+    validation = Validation(config, prepared.vocabulary, [])
+    conductor = Conductor(Surroundings(config, directory, world, Display(), Stop()), progress, data, validation)
+    clock = Clock(steps)
+    with quiet_lightning():
+        trainer = make_trainer(config, world, conductor, directory.training)
+        trainer.callbacks.insert(0, clock)
+        trainer.fit(module, datamodule=data)
+    return np.diff(clock.times)
 
 
 def materialised_loss(model: SSNT, batch: Batch) -> Tensor:

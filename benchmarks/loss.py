@@ -46,7 +46,7 @@ class Problem:
         logits = (src_states @ src_weight.T)[:, None] + (tgt_states @ tgt_weight.T + bias)[:, :, None]
         index = self.targets[:, :, None, None].expand(-1, -1, src_states.shape[1], 1)
         log_word = logits.log_softmax(-1).gather(-1, index)[..., 0]
-        return ssnt_loss(log_word, *self.transitions, *self.lens, backend="scan")
+        return ssnt_loss(log_word, *self.transitions, *self.lens)
 
     def step(self, kind: str) -> None:
         for value in self.inputs:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from results import ROOT
 
@@ -23,7 +24,11 @@ def require_data(options: argparse.Namespace, name: str) -> Path:
     """A file or folder of the data sets; ends the benchmark, and says so, if it is not there."""
     path: Path = options.data / name
     if not path.exists():
-        script = Path(sys.argv[0]).name
-        print(f"# skipped: {script} needs {path}, which does not exist; name its folder with --data or $SSNT_DATA")
-        raise SystemExit(0)
+        skip(f"needs {path}, which does not exist; name its folder with --data or $SSNT_DATA")
     return path
+
+
+def skip(why: str) -> NoReturn:
+    """Ends the benchmark, and says why, as one that has nothing to measure with, not as one that has failed."""
+    print(f"# skipped: {Path(sys.argv[0]).name} {why}", flush=True)
+    raise SystemExit(0)

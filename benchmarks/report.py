@@ -20,17 +20,19 @@ PICTURES = "pictures/benchmarks"
 _NOTE = "<!-- Written by benchmarks/report.py from benchmarks/results: measure again, or change it, and run it. -->\n"
 _INTRO = """# Benchmarks
 
-Every row compares two figures that were measured alternately in one run, best of several, memory in processes of their
-own; the ratio is what counts, the figures are those of one machine. A bar is what the project asks of a ratio. Lengths
-are those of real data: German nouns (`inflection/de-N`, dative plurals, lowercased) and sentence compressions
-(`summarisation/google`, after the paper's filters).
+Every row compares two figures; the ratio is what counts, the figures are those of one machine. Where two programs are
+timed against each other, both were in one run and took turns, and the best of several turns counts. Memory is that of
+processes of their own. A figure that is called *allowed* or *computed*, or is a fit, was not measured: there one side
+was. A bar is what the project asks of a ratio. Lengths are those of real data: German nouns (`inflection/de-N`, dative
+plurals, lowercased) and sentence compressions (`summarisation/google`, after the paper's filters).
 
 `make bench` installs the peers, measures everything and writes this page; `make bench BENCH_ARGS=--quick` tries the
 code in some minutes, and what it finds is not kept.
 
 Leave the machine idle meanwhile: the load that is given below is that of the minute before, other benchmarks of the
 same run included. A benchmark whose data is missing says so and is left out; `$SSNT_DATA` names the folder that has it.
-The figures are in `benchmarks/results/*.csv`, with machine and commit in every row.
+The figures are in `benchmarks/results/*.csv`, with machine and commit in every row. What was measured on a busy
+machine, or with code that is in no commit, is marked as doubtful.
 """
 
 
@@ -46,19 +48,21 @@ SECTIONS = {
     "training": Section(
         "Training against yoyodyne",
         "Examples a second of a whole training loop, data loading included: characters, H=128, embeddings of 128, "
-        "batch 32, one thread each, the same pairs.",
+        "batch 32, one thread each, the same pairs. All turns of a side have the same batches, and the best time of "
+        "each step counts.",
     ),
     "step": Section(
         "The training step",
         "The rate of a step's matrix products, counted by formula (LSTMs, word grid and transition, forward and "
-        "backward; nothing for what is not a matrix product), by the time of the whole step, against that of one large "
-        "product in the same thread. Then each part by itself, as a fraction of the step; and what Lightning adds to a "
-        "bare loop over the same module.",
+        "backward; nothing for what is not a matrix product, nor for a product with the zero state before the first "
+        "symbol), by the time of the whole step, against that of one large product in the same thread. Then each part "
+        "by itself, as a fraction of the step; and what Lightning adds to a bare loop over the same module.",
     ),
     "summarisation": Section(
         "Summarisation: large vocabularies",
         "Training with 30,000 words against the same model with a materialised `(B, J, I, V)` grid, in the largest "
-        "batches that fit in 8 GB; one thread each, data and optimiser included. Memory is that of the whole process.",
+        "batches that fit in 8 GB and in smaller ones, of which the fastest count; one thread each, data and optimiser "
+        "included. Memory is that of the whole process, on both sides with the batches of the most cells.",
     ),
     "cost": Section(
         "How cost grows",
@@ -83,7 +87,9 @@ SECTIONS = {
         "search with a large vocabulary against all pairwise word distributions.",
     ),
     "prediction": Section(
-        "Prediction against yoyodyne", "Words a second on German nouns, model loading left out, one thread each."
+        "Prediction against yoyodyne",
+        "Words a second on German nouns, model loading left out, one thread each. yoyodyne's search ends for all words "
+        "of a batch at the same time, at the latest a little after the longest form of the data.",
     ),
     "large_file": Section(
         "Large files", "`ssnt predict` over files of different sizes: the rate, and memory that must not grow."
@@ -92,7 +98,9 @@ SECTIONS = {
         "Streams", "Time and memory for each input symbol of an endless stream, and many streams at a time."
     ),
     "per_tag": Section(
-        "Many small models", "`ssnt train --per-tag` as a whole: two single-threaded workers against one."
+        "Many small models",
+        "`ssnt train --per-tag`: two single-threaded workers against one, by the whole command, start and evaluation "
+        "included; and by the time between the first epoch that ended and the last one.",
     ),
     "prepare": Section(
         "Preparing data", "A million pairs shaped like Gigaword: the first start, the second one, and batches."
@@ -115,9 +123,9 @@ def page(results: dict[str, list[Result]]) -> str:
     parts = [_NOTE, _INTRO]
     if not results:
         parts.append("Nothing has been measured yet.\n")
-    bars = [(name, one.row) for name, rows in results.items() for one in rows if one.row.bar is not None]
+    bars = [(name, one) for name, rows in results.items() for one in rows if one.row.bar is not None]
     if bars:
-        lines = [f"| {_title(name)} | {row.case} | {_ratio(row)} | {_bar(row)} |" for name, row in bars]
+        lines = [f"| {_title(name)} | {one.row.case} | {_ratio(one.row)} | {_verdict(one)} |" for name, one in bars]
         parts.append("## Bars\n\n| benchmark | case | ratio | bar |\n|---|---|---:|---|\n" + "\n".join(lines) + "\n")
     parts += [_section(name, rows) for name, rows in results.items()]
     return "\n".join(parts)
@@ -139,6 +147,8 @@ def _section(name: str, results: list[Result]) -> str:
         lines += ["", *notes]
     for where in dict.fromkeys(one.conditions for one in results):
         lines += ["", f"<small>{where.date}: {where}</small>"]
+        if where.doubts:
+            lines += ["", f"**Doubtful, to be measured again:** {where.doubts}."]
     return "\n".join(lines) + "\n"
 
 
@@ -154,6 +164,10 @@ def _bar(row: Row) -> str:
     if row.bar is None:
         return ""
     return f"{row.sense} {row.bar:g}, {'reached' if row.passed else '**not reached**'}"
+
+
+def _verdict(result: Result) -> str:
+    return _bar(result.row) + (", but doubtful" if result.conditions.doubts else "")
 
 
 # --------------------------------------------------------------------------------------------------------- pictures

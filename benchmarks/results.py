@@ -27,6 +27,8 @@ from ssnt.files import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+SPARE_LOAD = 0.5  # how far the load may be above the number of cores: others wait sometimes, but not all the time
+_DIRTY = "-dirty"
 Sense = Literal["at least", "at most"]
 
 
@@ -136,6 +138,16 @@ class Conditions:
     commit: str
     date: str
 
+    @property
+    def doubts(self) -> str:
+        """Why figures that were measured so should be measured again; empty if nothing speaks against them."""
+        found = []
+        if self.commit.endswith(_DIRTY):
+            found.append("the code had changes that are in no commit")
+        if self.load > self.cores + SPARE_LOAD:
+            found.append(f"the load was {self.load:g} on {self.cores} cores")
+        return ", and ".join(found)
+
     def __str__(self) -> str:
         return (
             f"{self.machine}, {self.cores} cores, {self.memory_gb:g} GB, load {self.load:g}; {self.threads} "
@@ -183,7 +195,7 @@ def _commit() -> str:
     if not head:
         return "unknown"
     changed = _git("status", "--porcelain", "--", ".", ":!benchmarks/results", ":!docs", ":!*.md")
-    return f"{head}-dirty" if changed else head
+    return head + _DIRTY if changed else head
 
 
 def _git(*arguments: str) -> str:
@@ -201,6 +213,7 @@ _ROW_FIELDS = (
     *("ratio", "sense", "bar", "note", "series", "x"),
 )
 _CONDITION_FIELDS = ("machine", "cores", "memory_gb", "load", "threads", "python", "torch", "commit", "date")
+_DOUBTS = "doubts"  # for who reads the file alone: it follows from the rest, and is not read back
 
 
 class Recorder:
@@ -217,6 +230,7 @@ class Recorder:
         self.conditions = conditions(threads)
         self.rows: list[Row] = []
         print(f"# {benchmark}: {self.conditions}", flush=True)
+        self._warn()
 
     def add(self, row: Row) -> Row:
         """Keeps a row, and prints it."""
@@ -234,6 +248,11 @@ class Recorder:
         """
         write_rows(self.path, self.rows, self.conditions, keep=keep)
         print(f"  written: {self.path.relative_to(ROOT)}", flush=True)
+        self._warn()
+
+    def _warn(self) -> None:
+        if self.conditions.doubts:
+            print(f"  WARNING, measure again: {self.conditions.doubts}", flush=True)
 
 
 @dataclass(frozen=True)
@@ -253,9 +272,10 @@ def write_rows(path: Path, rows: Iterable[Row], where: Conditions, *, keep: bool
         results = [new.pop(result.row.case, result) for result in old] + list(new.values())
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_ROW_FIELDS + _CONDITION_FIELDS)
+    fields = (*_CONDITION_FIELDS, _DOUBTS)
+    writer.writerow(_ROW_FIELDS + fields)
     for result in results:
-        writer.writerow(_cells(result.row) + [getattr(result.conditions, name) for name in _CONDITION_FIELDS])
+        writer.writerow(_cells(result.row) + [getattr(result.conditions, name) for name in fields])
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text.getvalue())
 

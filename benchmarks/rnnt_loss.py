@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from options import parser, require_data
-from peers.peer import Peer
+from peers.peer import Peer, require_peer
 from results import Figure, Recorder, faster
 from torch import Tensor
 
@@ -115,6 +115,7 @@ def main() -> None:
     options = parser(__doc__).parse_args()
     nouns = require_data(options, "inflection/de-N/train.tsv")
     sentences = require_data(options, "summarisation/google/valid.tsv")
+    require_peer("fast_rnnt")
     torch.set_num_threads(1)
     recorder = Recorder("rnnt_loss", quick=options.quick)
     repeats = 1 if options.quick else 10

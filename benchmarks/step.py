@@ -1,9 +1,9 @@
 """One training step, H=128, German dative plurals: its rate of floating-point operations, its parts, Lightning's cost.
 
 The rate is that of the step's matrix products (``flops.py``) by the whole step's time, data and optimiser included, and
-is compared with a product of two large matrices in the same thread. Each part is timed alone, over the same batches;
-what the whole takes beyond the parts is named too. Lightning is what ``ssnt train`` takes beyond a bare loop over the
-same module.
+is compared with a product of two large matrices in the same thread. Each part is timed alone, over the same batches, on
+models of its own; what the whole takes beyond the parts is named too. Lightning is what ``ssnt train`` takes beyond a
+bare loop over the same module.
 """
 
 from __future__ import annotations
@@ -14,30 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from flops import Sizes, step_flops
-from lightning.pytorch import Callback
-from loops import BareLoop, dative_plurals, inflection_settings
-from measure import alternately
+from loops import BareLoop, dative_plurals, inflection_settings, with_lightning
+from measure import Seconds, alternately
+from numpy.typing import NDArray
 from options import parser, require_data
 from results import Figure, Recorder, more
 from torch import Tensor
 
-from ssnt import Batch
+from ssnt import SSNT, Batch
 from ssnt.config import Config
 from ssnt.data.prepared import Prepared
-from ssnt.interrupts import Stop
 from ssnt.loss import ssnt_loss
-from ssnt.training.callbacks import Conductor, Surroundings
-from ssnt.training.datamodule import Share, TrainingData
-from ssnt.training.display import Display
-from ssnt.training.fit import make_trainer
-from ssnt.training.module import TrainingModule
-from ssnt.training.processes import World
-from ssnt.training.progress import Progress
-from ssnt.training.quiet import quiet_lightning
-from ssnt.training.run_directory import RunDirectory
-from ssnt.training.validation import Validation
+from ssnt.training.datamodule import Share
 
 MM = 2048
 Call = Callable[[], object]
@@ -83,9 +74,21 @@ def shown_parts(each: dict[str, float], step: float) -> dict[str, float]:
 
 
 def part_calls(loop: BareLoop, shares: list[Share]) -> dict[str, Call]:
-    """The parts of a step, each over all batches: what goes in is computed before, what is learnt is thrown away."""
-    model, module, optimiser = loop.model, loop.module, loop.optimiser
-    batches = [share.batch for share in shares]
+    """The parts of a step, each over all batches: what goes in is computed before.
+
+    They have models of their own, so that the loop's model learns by its own steps only: one that keeps its weights,
+    for the passes, and one that learns. Gradients are taken away before each pass, as the step does, and not added up.
+    """
+    model, learner = (BareLoop(loop.config, loop.prepared) for _ in range(2))
+    found = pass_calls(model.model, [share.batch for share in shares])
+    found["data"] = lambda: [loop.data.share(indices) for indices in loop.data.plan(1)]
+    found |= gradient_calls(learner, shares)
+    found["seed and step size"] = lambda: [learner.module.on_train_batch_start(share, 0) for share in shares]
+    return found
+
+
+def pass_calls(model: SSNT, batches: list[Batch]) -> dict[str, Call]:
+    """Forward passes of the parts of a model, and both passes."""
     states = [(_leaf(model.encode(batch).states), _leaf(model.decoder(batch.tgt))) for batch in batches]
     grids = [[_leaf(one) for one in (g.log_word, g.log_emit, g.log_shift)] for g in map(model.grid, batches)]
     everything = list(zip(batches, states, grids, strict=True))
@@ -107,20 +110,49 @@ def part_calls(loop: BareLoop, shares: list[Share]) -> dict[str, Call]:
         "lattice": lambda batch, _, grids: ssnt_loss(*grids, batch.src_lens, batch.tgt_lens, reduction="sum"),
     }
 
-    def backward(part: Callable[[Batch, Any, Any], Tensor]) -> None:
-        for batch in everything:
-            found = part(*batch)
+    def both(part: Callable[[Batch, Any, Any], Tensor]) -> Seconds:
+        taken = 0.0
+        for batch, state, grid in everything:
+            for one in (*model.parameters(), *state, *grid):
+                one.grad = None
+            start = time.perf_counter()
+            found = part(batch, state, grid)
             found.backward(torch.ones_like(found))
+            taken += time.perf_counter() - start
+        return Seconds(taken)
 
     found: dict[str, Call] = {}
     for name, part in parts.items():
         found[f"{name}, forward"] = lambda part=part: [part(*batch) for batch in everything]
-        found[f"{name}, both"] = lambda part=part: backward(part)
-    found["data"] = lambda: [loop.data.share(indices) for indices in loop.data.plan(1)]
-    found["clipping"] = lambda: [module.configure_gradient_clipping(optimiser) for _ in shares]
-    found["optimiser"] = lambda: [optimiser.step() for _ in shares]
-    found["seed and step size"] = lambda: [module.on_train_batch_start(share, 0) for share in shares]
+        found[f"{name}, both"] = lambda part=part: both(part)
     return found
+
+
+def gradient_calls(loop: BareLoop, shares: list[Share]) -> dict[str, Call]:
+    """What a step does with gradients: each time with those of a batch as the backward pass leaves them."""
+    weights = list(loop.model.parameters())
+    gradients: list[list[Tensor | None]] = []
+    for share in shares:
+        loop.optimiser.zero_grad()
+        loop.module.training_step(share).backward()
+        gradients.append([weight.grad for weight in weights])
+
+    def timed(is_clipped: bool, call: Call) -> Seconds:
+        taken = 0.0
+        for batch in gradients:
+            for weight, gradient in zip(weights, batch, strict=True):
+                weight.grad = None if gradient is None else gradient.clone()
+            if is_clipped:
+                loop.module.configure_gradient_clipping(loop.optimiser)
+            start = time.perf_counter()
+            call()
+            taken += time.perf_counter() - start
+        return Seconds(taken)
+
+    return {
+        "clipping": lambda: timed(False, lambda: loop.module.configure_gradient_clipping(loop.optimiser)),
+        "optimiser": lambda: timed(True, loop.optimiser.step),
+    }
 
 
 def _leaf(tensor: Tensor) -> Tensor:
@@ -130,57 +162,26 @@ def _leaf(tensor: Tensor) -> Tensor:
 # -------------------------------------------------------------------------------------------------------- Lightning
 
 
-class Clock(Callback):
-    """Notes when the first step begins, and when the last one ends, before the conductor validates and writes."""
-
-    def __init__(self, steps: int) -> None:
-        self.seconds = 0.0
-        self._steps = steps
-
-    def on_train_batch_start(self, *arguments: Any) -> None:
-        if arguments[-1] == 0:
-            self.seconds = -time.perf_counter()
-
-    def on_train_batch_end(self, *arguments: Any) -> None:
-        if arguments[-1] == self._steps - 1:
-            self.seconds += time.perf_counter()
-
-
-def with_lightning(config: Config, prepared: Prepared, steps: int) -> float:
-    """Seconds of so many steps as ``ssnt train`` takes them."""
+def bare(config: Config, prepared: Prepared, steps: int) -> NDArray[np.float64]:
+    """Seconds of each of the same steps, the same way, without Lightning."""
     loop = BareLoop(config, prepared)
-    progress, world = Progress(), World()
-    directory = RunDirectory(str(config.out))
-    directory.training.mkdir(parents=True, exist_ok=True)
-    data = TrainingData(prepared, config, progress)
-    module = TrainingModule(loop.model, config, progress, data.total_steps())
-    validation = Validation(config, prepared.vocabulary, [])
-    conductor = Conductor(Surroundings(config, directory, world, Display(), Stop()), progress, data, validation)
-    clock = Clock(steps)
-    with quiet_lightning():
-        trainer = make_trainer(config, world, conductor, directory.training)
-        trainer.callbacks.insert(0, clock)
-        trainer.fit(module, datamodule=data)
-    return clock.seconds
-
-
-def bare(config: Config, prepared: Prepared, steps: int) -> float:
-    """Seconds of the same steps, the same way, without Lightning."""
-    loop = BareLoop(config, prepared)
-    start = time.perf_counter()
-    loop.run(steps)
-    return time.perf_counter() - start
+    times = []
+    for index, share in zip(range(steps), loop.shares(), strict=False):
+        times.append(time.perf_counter())
+        loop.step(share, index)
+    return np.diff([*times, time.perf_counter()])
 
 
 def lightning_overhead(train: Path, recorder: Recorder, repeats: int) -> None:
-    """What Lightning adds to a step at batch 32."""
+    """What Lightning adds to a step at batch 32; the best time of each step counts, as others disturb some of them."""
     first = BareLoop(inflection_settings(train, 32))
     steps = len(first.data.plan(1)) - 1  # the last of an epoch writes a checkpoint
     config = inflection_settings(train, 32, max_steps=steps)
-    best = {"lightning": float("inf"), "bare": float("inf")}
+    times: dict[str, list[NDArray[np.float64]]] = {"bare": [], "lightning": []}
     for _ in range(repeats):
-        best["bare"] = min(best["bare"], bare(config, first.prepared, steps))
-        best["lightning"] = min(best["lightning"], with_lightning(config, first.prepared, steps))
+        times["bare"].append(bare(config, first.prepared, steps))
+        times["lightning"].append(with_lightning(config, first.prepared, steps))
+    best = {name: float(np.min(runs, axis=0).sum()) for name, runs in times.items()}
     ours, other = (
         Figure(name, best[key] / steps * 1e3, "ms/step")
         for name, key in (("ssnt train, Lightning included", "lightning"), ("bare loop", "bare"))

@@ -1,8 +1,9 @@
 """Training at the sizes of summarisation: V=30,000, H=256, lengths of the Google set after the paper's filters.
 
 Examples a second and memory, against the same model with a materialised ``(B, J, I, V)`` grid, in batches as large as
-8 GB allow. One thread each; data, clipping and optimiser are included on both sides. Lengths are those of real pairs,
-words are drawn evenly from the vocabulary, so that it has the size that it is to have.
+8 GB allow, and in smaller ones, if those are faster. One thread each; data, clipping and optimiser are included on
+both sides. Lengths are those of real pairs, words are drawn evenly from the vocabulary, so that it has the size that it
+is to have. The memory of both sides is that of the batches of the most cells.
 
 With ``--peak MODEL SIZE FILE`` it measures the memory of a training in this process, which is how it calls itself.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import itertools
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,11 +25,16 @@ from results import Figure, Recorder, more
 
 import ssnt
 from ssnt.config import Config, load_config
-from ssnt.data.prepared import prepare
+from ssnt.data.batching import Indices
+from ssnt.data.prepared import Prepared, prepare
+from ssnt.training import fit
+from ssnt.training.datamodule import TrainingData
 from ssnt.types import UNK_ID
 
 BATCH = 32
 LIMIT_GB = 8.0
+MOST_PAIRS = 256  # no larger batch is tried
+FEW_PAIRS = 4
 MODELS = {"uniSSNT+": False, "biSSNT+": True}
 OURS = "ours"
 
@@ -96,17 +102,31 @@ def settings(train: Path, model: str, batch_size: int, **training: object) -> Co
     )
 
 
+def cells_of(prepared: Prepared, indices: Indices) -> int:
+    """Grid cells of a batch, padding included."""
+    return len(indices) * int(prepared.src_lens[indices].max()) * int(prepared.tgt_lens[indices].max())
+
+
+class LargestFirst(TrainingData):
+    """Gives the batches of the most cells first, so that some steps show the most memory of all."""
+
+    def plan(self, epoch: int) -> list[Indices]:
+        """The batches of an epoch."""
+        return sorted(super().plan(epoch), key=lambda one: cells_of(self.prepared, one), reverse=True)
+
+
 def peak_gb(train: Path, model: str, size: str) -> float:
     """The most memory that a training holds, in this process, the interpreter and its libraries included.
 
-    Ours is all that ``ssnt train`` does, for some steps. The other is the batch of the most cells, again and again.
+    Ours is all that ``ssnt train`` does, for some steps, the largest batches first. The other is the batch of the most
+    cells, again and again.
     """
     if size == OURS:
+        fit.TrainingData = LargestFirst  # type: ignore[misc]
         ssnt.train(settings(train, model, BATCH, max_steps=20), overwrite=True, display=False)
     else:
         loop = BareLoop(settings(train, model, int(size)), loss=materialised_loss)
-        lens = loop.prepared.src_lens, loop.prepared.tgt_lens
-        largest = max(loop.data.plan(1), key=lambda one: len(one) * int(lens[0][one].max()) * int(lens[1][one].max()))
+        largest = max(loop.data.plan(1), key=lambda one: cells_of(loop.prepared, one))
         for _ in range(3):
             loop.step(loop.data.share(largest))
     return status_bytes("VmHWM") / 1e9
@@ -117,37 +137,67 @@ def measured_peak(train: Path, model: str, size: int | str) -> float:
     return float(in_own_process(__file__, "--peak", model, str(size), str(train)).splitlines()[-1])
 
 
-def largest_batch(train: Path, model: str, limit: float = LIMIT_GB) -> tuple[int, float]:
-    """The largest batch whose training stays within the limit, with a materialised grid, and what it takes."""
-    few, many = 4, 8
-    peaks = {size: measured_peak(train, model, size) for size in (few, many)}
-    slope = (peaks[many] - peaks[few]) / (many - few)
-    size = min(256, max(1, int((limit - peaks[few]) / slope) + few))
-    while (peak := measured_peak(train, model, size)) > limit and size > 1:
+@dataclass(frozen=True)
+class Largest:
+    """The largest batch within the limit, what it takes, and what one more pair takes: None if that was not tried."""
+
+    size: int
+    peak: float
+    next_peak: float | None
+
+    def __str__(self) -> str:
+        said = f"batch {self.size} takes {self.peak:.1f} GB"
+        if self.next_peak is None:
+            return f"{said}, and no larger one was tried"
+        return f"{said}, batch {self.size + 1} {self.next_peak:.1f} GB, of {LIMIT_GB:g} allowed"
+
+
+def largest_batch(peak_of: Callable[[int], float], limit: float = LIMIT_GB, most: int = MOST_PAIRS) -> Largest:
+    """The largest batch whose memory stays within the limit while that of the next one does not, both measured.
+
+    Raises:
+        SystemExit: Not even one pair does.
+    """
+    peaks = {size: peak_of(size) for size in (FEW_PAIRS, 2 * FEW_PAIRS)}
+    slope = (peaks[2 * FEW_PAIRS] - peaks[FEW_PAIRS]) / FEW_PAIRS
+    guess = most if slope <= 0 else int((limit - peaks[FEW_PAIRS]) / slope) + FEW_PAIRS
+    size = min(most, max(1, guess))
+
+    def peak(of: int) -> float:
+        if of not in peaks:
+            peaks[of] = peak_of(of)
+        return peaks[of]
+
+    while peak(size) > limit:
         size -= 1
-    return size, peak
+        if not size:
+            raise SystemExit(f"one pair takes {peaks[1]:.1f} GB, more than {limit:g}")
+    while size < most and peak(size + 1) <= limit:
+        size += 1
+    return Largest(size, peaks[size], peaks.get(size + 1))
 
 
 def compare(train: Path, timed: Path, model: str, scale: Scale, recorder: Recorder) -> None:
     """Adds the rows of one model."""
-    size, peak = largest_batch(train, model)
+    largest = largest_batch(lambda size: measured_peak(train, model, size))
     config = settings(train, model, BATCH)
     vocabulary = prepare(str(train), config.data, None, is_training=True).vocabulary
     pairs = prepare(str(timed), config.data, vocabulary, is_training=False)
-    loops = {
-        "ours": BareLoop(config, pairs),
-        "materialised": BareLoop(settings(train, model, size), pairs, materialised_loss),
-    }
-    check_same(loops["ours"])
-    calls = {name: (lambda loop=loop: loop.run(len(loop.data.plan(1)))) for name, loop in loops.items()}
-    best = alternately(calls, scale.repeats, burst=1)
-    sizes = f"{model}, V={len(vocabulary.target):,} H=256"
-    ours = Figure(f"batch {BATCH}", len(pairs) / best["ours"], "examples/s")
-    other = Figure(f"materialised grid, batch {size}", len(pairs) / best["materialised"], "examples/s")
-    note = f"the other takes {peak:.1f} GB, and one more pair a batch would take more than {LIMIT_GB:g}"
-    recorder.add(more(f"training, {sizes}", ours, other, 4, note=note))
+    sizes = sorted({min(FEW_PAIRS, largest.size), max(1, largest.size // 2), largest.size})
+    loops = {size: BareLoop(settings(train, model, size), pairs, materialised_loss) for size in sizes}
+    ours = BareLoop(config, pairs)
+    check_same(ours)
+    calls = {str(size): (lambda loop=loop: loop.run(len(loop.data.plan(1)))) for size, loop in loops.items()}
+    calls[OURS] = lambda: ours.run(len(ours.data.plan(1)))
+    rates = {name: len(pairs) / seconds for name, seconds in alternately(calls, scale.repeats, burst=1).items()}
+    own = Figure(f"batch {BATCH}", rates.pop(OURS), "examples/s")
+    fastest = max(rates, key=lambda name: rates[name])
+    other = Figure(f"materialised grid, batch {fastest}", rates[fastest], "examples/s")
+    tried = ", ".join(f"{rate:.3g} with batch {name}" for name, rate in rates.items())
+    case = f"{model}, V={len(vocabulary.target):,} H=256"
+    recorder.add(more(f"training, {case}", own, other, 4, note=f"materialised examples/s: {tried}; {largest}"))
     own = Figure("ssnt train, whole process", measured_peak(train, model, OURS), "GB")
-    recorder.add(more(f"peak memory, {sizes}, batch {BATCH}", own, Figure("allowed", 2.5, "GB"), 1, "at most"))
+    recorder.add(more(f"peak memory, {case}, batch {BATCH}", own, Figure("allowed", 2.5, "GB"), 1, "at most"))
 
 
 def check_same(loop: BareLoop) -> None:

@@ -2,28 +2,38 @@
 
 Our side trains as ``ssnt train`` does, Lightning included; yoyodyne by its own trainer and in a plain loop around its
 module, and the faster of the two counts. Both load their data while they train. Start-up, validation and checkpoints
-are left out on both sides. The sides take turns, and the best turn of each counts.
+are left out on both sides. The sides take turns; all turns of a side have the same batches, and the best time of each
+step counts.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
-from loops import BareLoop, dative_plurals, inflection_settings
+from loops import BareLoop, dative_plurals, inflection_settings, with_lightning
+from numpy.typing import NDArray
 from options import parser, require_data
-from peers.peer import Peer
+from peers.peer import Peer, require_peer
 from results import Figure, Recorder, more
-from step import with_lightning
 
 from ssnt.config import Config
 
 BATCH = 32
 BARS = {"hard": 15.0, "soft": 6.0}
 NAMES = {"hard": "yoyodyne hard attention, monotone", "soft": "yoyodyne soft attention"}
-Turn = Callable[[], float]  # examples a second
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a side does again and again: some steps over so many examples, of which it gives the seconds of each."""
+
+    examples: int
+    steps: Callable[[], NDArray[np.float64]]
 
 
 def variant(config: Config, *, is_bidirectional: bool) -> Config:
@@ -42,7 +52,7 @@ def our_turns(train: Path) -> dict[str, Turn]:
     config = inflection_settings(train, BATCH, max_steps=steps)
     models = {name: variant(config, is_bidirectional=name == "biSSNT+") for name in ("biSSNT+", "uniSSNT+")}
     return {
-        name: lambda model=model: examples / with_lightning(model, first.prepared, steps)
+        name: Turn(examples, lambda model=model: with_lightning(model, first.prepared, steps))
         for name, model in models.items()
     }
 
@@ -50,26 +60,21 @@ def our_turns(train: Path) -> dict[str, Turn]:
 def peer_turns(peers: dict[str, Peer], steps: int) -> dict[str, Turn]:
     """Some steps of each of yoyodyne's models, in both ways."""
 
-    def turn(peer: Peer, way: str) -> float:
-        answer = peer.ask("train", way, steps)
-        return float(answer["examples"] / answer["seconds"])
+    def turn(peer: Peer, way: str) -> Turn:
+        return Turn(steps * BATCH, lambda: np.array(peer.ask("train", way, steps)["times"]))
 
-    return {
-        f"{name} {way}": lambda peer=peer, way=way: turn(peer, way)
-        for name, peer in peers.items()
-        for way in ("loop", "trainer")
-    }
+    return {f"{name} {way}": turn(peer, way) for name, peer in peers.items() for way in ("loop", "trainer")}
 
 
 def best_of(turns: dict[str, Turn], repeats: int) -> dict[str, float]:
-    """The best rate of each, after a turn that only warms up."""
+    """Examples a second of each in the best times of its steps, after a turn that only warms up."""
     for turn in turns.values():
-        turn()
-    best = dict.fromkeys(turns, 0.0)
+        turn.steps()
+    times: dict[str, list[NDArray[np.float64]]] = {name: [] for name in turns}
     for _ in range(repeats):
         for name, turn in turns.items():
-            best[name] = max(best[name], turn())
-    return best
+            times[name].append(turn.steps())
+    return {name: turn.examples / float(np.min(times[name], axis=0).sum()) for name, turn in turns.items()}
 
 
 def compare(train: Path, recorder: Recorder, repeats: int, steps: int) -> None:
@@ -98,6 +103,7 @@ def compare(train: Path, recorder: Recorder, repeats: int, steps: int) -> None:
 def main() -> None:
     options = parser(__doc__).parse_args()
     folder = require_data(options, "inflection/de-N")
+    require_peer("yoyodyne")
     torch.set_num_threads(1)
     recorder = Recorder("training", quick=options.quick)
     with tempfile.TemporaryDirectory() as place:

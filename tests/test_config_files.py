@@ -59,7 +59,8 @@ def test_every_yaml_in_the_repository_loads():
     # not what a user has written there, such as the model of `make demo`
     ours = ("src", "docs", "examples", "benchmarks", "configs", "experiments")
     paths = [path for part in ours for path in (ROOT / part).rglob("*.y*ml")]
-    paths = [path for path in paths if path.name != "mkdocs.yml" and "site-packages" not in path.parts]
+    made = {"site-packages", ".cache"}  # environments of peers, and models that were trained to be measured
+    paths = [path for path in paths if path.name != "mkdocs.yml" and not made & set(path.parts)]
     assert len(paths) >= len(PRESETS)
     for path in paths:
         (load_sweep_config if "sweep" in read_settings(path) else load_config)(path)

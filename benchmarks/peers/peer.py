@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from options import skip
+
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE / "envs"
+
+
+def require_peer(environment: str) -> None:
+    """Ends the benchmark, and says so, if a peer is not installed."""
+    if not (ENVIRONMENTS / environment / ".installed").exists():
+        skip(f"needs {environment}; install it with python benchmarks/peers/install.py")
 
 
 class Peer:
@@ -21,20 +30,24 @@ class Peer:
         driver: The script beside this file.
         *arguments: What the script is started with.
 
+    Attributes:
+        about: What the driver says of itself: its package's ``version``, and settings if it has any.
+
     Raises:
-        SystemExit: The environment is not there.
+        SystemExit: The environment is not there, or the driver ends before it answers.
     """
 
     def __init__(self, environment: str, driver: str, *arguments: object) -> None:
+        require_peer(environment)
         python = ENVIRONMENTS / environment / "bin" / "python"
-        if not (ENVIRONMENTS / environment / ".installed").exists():
-            raise SystemExit(f"# skipped: needs the peer {environment}; install it: python benchmarks/peers/install.py")
+        # not a pipe: nobody would empty it, and the driver would wait for ever once it is full
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - lives as long
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
         self._process = subprocess.Popen(
             [python, HERE / driver, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._said,
             text=True,
             env={**os.environ, **threads, "PYTHONWARNINGS": "ignore", "WANDB_MODE": "disabled"},
         )
@@ -50,6 +63,7 @@ class Peer:
         """Lets the driver end."""
         self._stdin().close()
         self._process.wait()
+        self._said.close()
 
     def __enter__(self) -> Self:
         return self
@@ -59,6 +73,8 @@ class Peer:
             self.close()
         else:
             self._process.kill()
+            self._process.wait()
+            self._said.close()
 
     def _stdin(self) -> Any:
         return self._process.stdin
@@ -66,7 +82,8 @@ class Peer:
     def _answer(self) -> dict[str, Any]:
         line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:
-            said = self._process.stderr.read() if self._process.stderr else ""
-            raise SystemExit(f"the peer has ended with code {self._process.wait()}:\n{said}")
+            code = self._process.wait()
+            self._said.seek(0)
+            raise SystemExit(f"the peer has ended with code {code}:\n{self._said.read()}")
         answer: dict[str, Any] = json.loads(line)
         return answer

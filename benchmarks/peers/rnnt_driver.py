@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -63,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     problem = Problem(json.loads(options.lengths.read_text(encoding="utf-8")), options.width, options.vocab)
-    print(json.dumps({}), flush=True)
+    print(json.dumps({"version": version("fast_rnnt")}), flush=True)
     for line in sys.stdin:
         print(json.dumps(problem.run(line.strip())), flush=True)
 
