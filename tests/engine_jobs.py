@@ -11,7 +11,7 @@ from typing import Any
 
 from ssnt.engines.base import DONE, STOPPED, Report
 from ssnt.errors import DataError, ModelError
-from ssnt.interrupts import Stop, StopNow
+from ssnt.interrupts import Stop
 
 Tell = Callable[[Report], None]
 PATIENCE = 60.0
@@ -40,8 +40,20 @@ def wait(order: dict[str, Any], tell: Tell, stop: Stop) -> Report:
             return {"state": DONE}
         time.sleep(0.01)
     if "saved" in order:
+        tell({"saving": True})
+        time.sleep(order.get("takes", 0.0))
         Path(order["saved"]).write_text("saved")
     return {"state": STOPPED, "has_saved": True}
+
+
+def be_stopped(order: dict[str, Any], tell: Tell, stop: Stop) -> Report:
+    """Is stopped, by somebody who is not asked to, until there are so many lines in a file."""
+    with Path(order["file"]).open("a") as file:
+        file.write("begun\n")
+    if len(Path(order["file"]).read_text().splitlines()) <= order["times"]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return wait({}, tell, stop)
+    return {"state": DONE}
 
 
 def be_given_up(order: dict[str, Any], tell: Tell, stop: Stop) -> Report:
@@ -66,6 +78,4 @@ def die(order: dict[str, Any], tell: Tell, stop: Stop) -> Report:
 
 def fail(order: dict[str, Any], tell: Tell, stop: Stop) -> Report:
     """Raises."""
-    raise {"data": DataError("bad data"), "model": ModelError("diverged"), "other": KeyError("x"), "now": StopNow()}[
-        order["how"]
-    ]
+    raise {"data": DataError("bad data"), "model": ModelError("diverged"), "other": KeyError("x")}[order["how"]]

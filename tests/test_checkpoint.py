@@ -26,7 +26,7 @@ from ssnt.checkpoint import (
 )
 from ssnt.checkpoint.publish import staged
 from ssnt.checkpoint.weights import expected_specs
-from ssnt.config import VARIANTS, Config, ModelConfig
+from ssnt.config import VARIANTS, Config, HardwareConfig, ModelConfig
 from ssnt.data.units import train_bpe
 from ssnt.data.vocab import SymbolTable, TagTable, Vocabulary
 from ssnt.errors import DataError, ModelError, SsntError, StorageError
@@ -146,7 +146,9 @@ def test_loading_leaves_random_numbers_alone(directory):
 
 def test_a_model_directory_has_no_places_of_a_machine(tmp_path):
     settings = {"train": "/home/someone/secret/train.tsv", "dev": "C:\\data\\dev.tsv", "cache": "/tmp/cache"}
-    config = Config.model_validate({**make_config().model_dump(), "data": settings, "out": "/home/someone/out"})
+    hardware = {"engine": "ray", "address": "someone:6379", "workers": 3}
+    sections = {"data": settings, "hardware": hardware, "out": "/home/someone/out"}
+    config = Config.model_validate({**make_config().model_dump(), **sections})
     transducer = make_transducer(config=config)
     metrics = metrics_record(
         scores={"dev": [Score("accuracy", 0.5, 8, "accuracy|refs:1", True, 0.2, 0.8)]},
@@ -163,6 +165,16 @@ def test_a_model_directory_has_no_places_of_a_machine(tmp_path):
     assert (saved.config.data.train, saved.config.data.dev, saved.config.out) == ("train.tsv", "dev.tsv", None)
     assert saved.metrics["data"]["train"] == {"file": "train.tsv", "sha256": "ab" * 32, "examples": 12}
     assert saved.metrics["seed"] == 7
+    assert saved.config.hardware == HardwareConfig()
+
+
+def test_a_model_from_before_a_setting_moved_loads(directory):
+    config = yaml.safe_load((directory / "config.yaml").read_text(encoding="utf-8"))["config"]
+    config["training"]["workers"] = 3
+    for name in ("engine", "address", "workers"):
+        del config["hardware"][name]
+    rewritten(directory, config=config)
+    assert load_model(directory).config.hardware.workers == 3
 
 
 def test_the_model_card(tmp_path):

@@ -1,4 +1,4 @@
-"""What README.md and the pages in docs/ show, runs; and the pages that are made from the code are up to date.
+"""What README.md and the pages in docs/ show, runs, and what they name, exists.
 
 The blocks of a page run in its order, in one directory: a block with a ``title`` is written to the file of that name,
 the commands of a ``console`` block run with bash, a ``python`` block runs in the namespace of the page. What a console
@@ -8,7 +8,6 @@ come, word for word, and the exit code has to fit them.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -16,19 +15,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from conftest import require
-
-ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+from doc_pages import DOCS, FENCE, LANGUAGES, PAGES, ROOT, SHELLS, Command, blocks, commands
 
 # What costs some seconds more than other pages, above all because it trains or starts many processes.
 SLOW = {
@@ -65,79 +57,13 @@ ssnt() {
       esac ;;
     sweep) case " $* " in
         *" --resume "*) command ssnt "$@" ;;
-        *) command ssnt "$@" training.max_steps=5 search.beam=1 search.max_length=20 ;;
+        *) command ssnt "$@" training.max_steps=5 search.beam=1 search.max_length=20 \
+          "sweep.space={optimiser.learning_rate: [0.001]}" ;;
       esac ;;
     *) command ssnt "$@" ;;
   esac
 }
 """
-
-FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<language>[\w-]*)(?P<rest>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
-)
-SHELLS = {"", "bash", "console", "sh", "shell"}
-LANGUAGES = {*SHELLS, "python", "text", "yaml", "json"}
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, the file that it is to be written to, its text, and the line where it begins."""
-
-    language: str
-    title: str | None
-    text: str
-    line: int
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command of a page, and what the page shows of its output."""
-
-    text: str
-    shown: tuple[str, ...]
-
-    @property
-    def complaints(self) -> list[str]:
-        """The lines about errors and warnings, which have to come as they are shown."""
-        return [line for line in self.shown if re.search(r": (error|warning): ", line)]
-
-    @property
-    def exit_code(self) -> int:
-        """2 after an error of a command, 1 if it went on after it or after errors in data, else 0."""
-        if any(line.endswith("lines could not be used") for line in self.shown):
-            return 1
-        if any(line.startswith("ssnt: error: ") for line in self.shown):
-            return 2
-        return 1 if any(": error: " in line for line in self.shown) else 0
-
-
-def blocks(page: Path) -> list[Block]:
-    text = page.read_text(encoding="utf-8")
-    found = []
-    for match in FENCE.finditer(text):
-        title = re.search(r'title="([^"]+)"', match["rest"])
-        lines = [line.removeprefix(match["indent"]) for line in match["text"].splitlines()]
-        body = "".join(f"{line}\n" for line in lines)
-        found.append(Block(match["language"], title and title[1], body, text.count("\n", 0, match.start()) + 1))
-    return found
-
-
-def commands(block: Block) -> list[Command]:
-    """The commands of a block; without prompts, every line is one."""
-    if block.title is not None or block.language not in SHELLS:
-        return []
-    if block.language != "console":
-        lines = [line.partition(" #")[0].strip() for line in block.text.splitlines()]
-        return [Command(line, ()) for line in lines if line]
-    found: list[tuple[str, list[str]]] = []
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            found.append((line[2:], []))
-        elif line.startswith("> ") and found and not found[-1][1]:
-            found[-1] = (f"{found[-1][0]}\n{line[2:]}", [])
-        else:
-            found[-1][1].append(line)
-    return [Command(text, tuple(shown)) for text, shown in found]
 
 
 def is_run(command: Command) -> bool:
@@ -369,124 +295,6 @@ def test_formats_and_units_are_those_named() -> None:
     assert headings == list(get_args(Format))
     units = text.partition("## Units")[2].partition("```")[0]
     assert re.findall(r"^\| `(\w+)`", units, re.MULTILINE) == list(get_args(UnitName))
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def generate() -> ModuleType:
-    return load(DOCS / "generate.py")
-
-
-@pytest.mark.parametrize("name", ["settings.md", "commands.md"])
-def test_generated_page_is_up_to_date(generate: ModuleType, name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == generate.pages()[name], "run: python docs/generate.py"
-
-
-def test_every_setting_and_every_option_has_a_meaning(generate: ModuleType) -> None:
-    text = generate.settings_page()
-    for section, value in generate.Config():
-        for name in getattr(type(value), "model_fields", ()):
-            assert re.search(rf"^\| `{section}\.{name}` \|.+\|.+\| \S.+ \|$", text, re.MULTILINE), f"{section}.{name}"
-    for line in generate.commands_page().splitlines():
-        if line.startswith("| `-"):
-            assert line.split(" | ")[-1].strip(" |"), line
-
-
-def test_stale_pages_are_noticed(generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(DOCS / "intros", tmp_path / "intros")
-    monkeypatch.setattr(generate, "DOCS", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
-    with pytest.raises(SystemExit) as stale:
-        generate.main()
-    assert stale.value.code == 1
-    assert not (tmp_path / "settings.md").exists()
-    monkeypatch.setattr(sys, "argv", ["generate.py"])
-    with pytest.raises(SystemExit) as written:
-        generate.main()
-    assert written.value.code == 0
-    assert (tmp_path / "settings.md").read_text(encoding="utf-8") == generate.settings_page()
-
-
-def test_pictures_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = load(DOCS / "pictures" / "draw.py")
-    monkeypatch.setattr(sys, "argv", ["draw.py", str(tmp_path)])
-    draw.main()
-    drawn = {path.name for path in tmp_path.iterdir()}
-    assert drawn == {path.name for path in (DOCS / "pictures").glob("*.svg")}
-    for name in drawn:
-        assert "<svg" in (tmp_path / name).read_text(encoding="utf-8")
-    concepts = (DOCS / "concepts.md").read_text(encoding="utf-8")
-    assert drawn == set(re.findall(r"pictures/(\w+\.svg)", concepts))
-
-
-def test_segments_drawn_are_those_described() -> None:
-    from ssnt.decode.align import find_segments
-
-    draw = load(DOCS / "pictures" / "draw.py")
-    distribution = draw.invented()
-    path = distribution.viterbi()[0]
-    assert path.positions == draw.WRITTEN_AT
-    found = find_segments(distribution.posteriors().emit[0], path.positions)
-    spans = [
-        ("".join(draw.SOURCE[s.src_start : s.src_end]), "".join(draw.TARGET[s.tgt_start : s.tgt_end])) for s in found
-    ]
-    assert spans == [("z", "gez"), ("o", "o"), ("c", "c"), ("ke", "k"), ("n", ""), ("</s>", "t</s>")]
-
-
-class Resources(HTMLParser):
-    """Collects what a browser fetches to show a page, and not what one may click on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag == "link" and given.get("rel") in {"canonical", "next", "prev"}:
-            return
-        name = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src"}.get(tag)
-        if name is not None and (value := given.get(name)):
-            self.found.append(value)
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require("mkdocs", "the documentation is built with it")
-    require("material", "the documentation's theme")
-    place = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", place / "site"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return place / "site"
-
-
-def test_site_has_every_page_and_nothing_else(site: Path) -> None:
-    pages = {path.stem for path in DOCS.glob("*.md")}
-    assert {path.stem for path in site.glob("*.html")} - {"404"} == pages
-    assert not list(site.rglob("*.py"))
-    assert not (site / "intros").exists()
-
-
-def test_site_fetches_nothing_from_elsewhere(site: Path) -> None:
-    for page in site.glob("*.html"):
-        resources = Resources()
-        resources.feed(page.read_text(encoding="utf-8"))
-        assert len(resources.found) > 3
-        assert [one for one in resources.found if re.match(r"(https?:)?//", one)] == [], page.name
-    assert not re.search(r"url\(\s*['\"]?https?:", "".join(path.read_text() for path in site.rglob("*.css")))
 
 
 def test_no_place_of_this_machine_is_named() -> None:

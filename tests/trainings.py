@@ -159,6 +159,13 @@ def weights(config: Config) -> str:
     return sha256_of(Path(str(config.out)) / "model.safetensors")
 
 
+def files_of(place: Path) -> dict[str, bytes]:
+    """All files in a directory but those that trainings go on from, by their names."""
+    found = (path for path in place.rglob("*") if path.is_file())
+    names = {path.relative_to(place): path for path in found}
+    return {str(name): path.read_bytes() for name, path in names.items() if "training" not in name.parts}
+
+
 def progress_of(config: Config) -> Progress:
     return Progress.from_state(read_checkpoint(RunDirectory(str(config.out)).last)["progress"])
 

@@ -13,6 +13,10 @@ class ConfigError(SsntError, ValueError):
     """A setting is unknown, missing or out of range."""
 
 
+class InUseError(ConfigError):
+    """Another process is writing to the same directory."""
+
+
 class ShapeError(SsntError, ValueError):
     """A tensor has the wrong rank, size, dtype, device or lengths."""
 

@@ -12,9 +12,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ssnt.errors import StorageError
+from ssnt.errors import ConfigError, StorageError
 
 _CHUNK = 1 << 20
+
+
+def check_not_both(*, resume: bool, overwrite: bool) -> None:
+    """Refuses to go on with what is there and to replace it at once.
+
+    Raises:
+        ConfigError: Both are asked for.
+    """
+    if resume and overwrite:
+        raise ConfigError("--resume goes on with what is there and --overwrite replaces it; give one of them")
 
 
 @contextmanager

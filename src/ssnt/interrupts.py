@@ -23,12 +23,16 @@ class StopNow(BaseException):
 class Stop:
     """A request to stop, from a signal, another thread or another process.
 
+    Args:
+        second_ends: Whether a second signal ends what is going on at once, saved or not.
+
     Attributes:
         is_requested: Whether somebody wants the training to stop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, second_ends: bool = True) -> None:
         self.is_requested = False
+        self._second_ends = second_ends
         self._may_give_up = False
 
     def request(self) -> None:
@@ -71,7 +75,7 @@ class Stop:
                 signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> Any:
-        is_second = self.is_requested
+        is_last = self.is_requested and self._second_ends
         self.is_requested = True
-        if is_second or self._may_give_up:
+        if is_last or self._may_give_up:
             raise StopNow

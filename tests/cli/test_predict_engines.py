@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import random
+import secrets
+import select
 import signal
+import socket
+import subprocess
 import sys
+import tempfile
+import time
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from commands import Outcome, Run, write
+from commands import Outcome, Run, environment, process, started, write
 from ssnt import engines
 from ssnt.cli import chunk_run, prediction_run, progress_bar
 from ssnt.cli.progress_bar import ProgressBar, RichBar, make_bar
@@ -50,17 +58,21 @@ class BackwardEngine:
     workers = 2
 
     def __init__(self) -> None:
+        self.runs = 0
         self.taken: list[int] = []
         self.reports: dict[int, Report] = {}  # other reports than true ones, by the number of the job
 
-    def run(self, jobs: Iterator[Job], tell: Tell, stop: Stop) -> None:
-        found = list(jobs)
-        before = sum(self.taken)
-        self.taken.append(len(found))
-        for place, job in reversed(list(enumerate(found, before))):
-            tell(job, {"busy": True})
-            report = self.reports.get(place)
-            tell(job, predict_job(job.order, lambda _: None, stop) if report is None else report)
+    def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
+        self.runs += 1
+        while found := list(itertools.takewhile(lambda job: job is not None, jobs)):
+            before = sum(self.taken)
+            self.taken.append(len(found))
+            for place, job in reversed(list(enumerate(found, before))):
+                tell(job, {"busy": True})
+                report = self.reports.get(place)
+                tell(job, predict_job(job.order, lambda _: None, stop) if report is None else report)
+            if stop.is_requested:
+                return
 
 
 @pytest.fixture
@@ -76,7 +88,8 @@ def test_answers_are_put_in_order_and_few_wait(run: Run, many: Path, engine: Bac
     expected = predicted(run, "here.jsonl", "--format", "jsonl", "--align")
     assert predicted(run, "out.jsonl", "--format", "jsonl", "--align", "--workers", "2") == expected
     assert expected[0].code == 1
-    assert engine.taken == [4, 4, 0]  # two chunks a worker; in the end there is nothing more
+    assert engine.taken == [4, 4]  # two chunks a worker
+    assert engine.runs == 1
 
 
 def test_standard_input_is_read_in_whole_chunks(run: Run, many: Path, engine: BackwardEngine):
@@ -129,11 +142,38 @@ def test_an_engine_that_leaves_jobs_is_a_defect():
     chunks = iter([chunk_run.Chunk(0, [Example("a", line=1)], "", 0)])
 
     class Lazy(BackwardEngine):
-        def run(self, jobs: Iterator[Job], tell: Tell, stop: Stop) -> None:
+        def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
             next(jobs)
 
     with pytest.raises(RuntimeError, match="the engine has left jobs undone"):
         chunk_run.run_on(Lazy(), chunks, SETTINGS, lambda *_: None, Stop())
+
+
+def test_what_is_done_is_written_and_a_stop_is_heard_while_input_is_awaited(place: Path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started("predict", "model", "--workers", "2", "--batch-size", "1", **pipes) as job:
+        assert job.stdin is not None
+        assert job.stdout is not None
+        job.stdin.write(b"abc\n" * prediction_run.CHUNK_BATCHES + b"fa")
+        job.stdin.flush()
+        ready, _, _ = select.select([job.stdout], [], [], 60)
+        assert ready, "no answer"
+        assert job.stdout.readline() == b"ABC\n"
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(30) == 130
+        assert job.stderr is not None
+        assert job.stderr.read() == b"ssnt: stopped\n"
+
+
+def heard(_: object, *__: object, **___: object) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+    pytest.fail("the signal was not heard")
+
+
+def test_a_stop_is_heard_before_there_is_any_input(run: Run, many: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(prediction_run.Inputs, "chunks", heard)
+    assert run("predict", "model", "--workers", "2") == Outcome(130, "", "ssnt: stopped\n")
 
 
 def test_processes_write_the_same_bytes(run: Run, many: Path):
@@ -150,6 +190,65 @@ def test_a_cluster_writes_the_same_bytes(run: Run, many: Path):
         run, "out.jsonl", "--format", "jsonl", "--nbest", "2", "--align", "--engine", "ray", "--workers", "2"
     )
     assert done == expected
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def head() -> Iterator[tuple[str, dict[str, str]]]:
+    """A Ray cluster that is there already: its address, and the variables of whoever may use it."""
+    require("ray", "prediction on a Ray cluster")
+    port = free_port()
+    variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
+    with tempfile.TemporaryDirectory(prefix="ray") as directory:  # a short name, as it is that of sockets too
+        settings = {
+            "port": port,
+            "ray-client-server-port": free_port(),
+            "num-cpus": 2,
+            "object-store-memory": 100_000_000,
+            "include-dashboard": "false",
+            "temp-dir": directory,
+        }
+        arguments = [f"--{name}={value}" for name, value in settings.items()]
+        cluster = subprocess.Popen(
+            [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", *arguments],
+            env=environment(**variables),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + 60
+            while not is_open(port):
+                assert cluster.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            yield f"127.0.0.1:{port}", variables
+        finally:
+            cluster.terminate()  # it ends its processes
+            try:
+                cluster.wait(30)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(cluster.pid, signal.SIGKILL)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_there_writes_the_same_bytes(run: Run, place: Path, head: tuple[str, dict[str, str]]):
+    address, variables = head
+    arguments = ["predict", "model", "words.txt", "--batch-size", "1", "--format", "jsonl"]  # two chunks
+    expected = run(*arguments, "--workers", "1")
+    assert process(*arguments, "--engine", "ray", "--address", address, **variables) == expected
+    assert expected.code == 0
 
 
 @pytest.mark.parametrize("more", [[], ["--workers", "2"]])

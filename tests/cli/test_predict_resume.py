@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from commands import Outcome, Run, environment, write
-from ssnt.cli import prediction_run, resumable_output
+from ssnt.cli import chunk_run, prediction_run, resumable_output
 from ssnt.cli.resumable_output import Done, Place, ResumableOutput
 from ssnt.errors import ModelError, StorageError
 from ssnt.files import sync
@@ -436,6 +436,54 @@ def test_a_full_disk_keeps_what_is_done(run: Run, whole: Callable[..., bytes], m
         "ssnt: error: out.txt: could not be written (No space left on device); what was there before is unchanged"
     )
     assert f"{3 * CHUNK} lines done, kept in" in done.err
+    assert run(*ARGUMENTS, "--resume").code == 1
+    assert Path("out.txt").read_bytes() == expected
+
+
+LIMITED = """
+import resource
+from ssnt.cli import app, prediction_run
+
+prediction_run.CHUNK_BATCHES = 2
+resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+app.run()
+"""
+
+
+def test_a_file_that_may_not_grow_keeps_what_is_done(run: Run, place: Path):
+    arguments = ["predict", "model", "long.txt", "--batch-size", "64", "--beam", "1", "--out"]
+    write(place / "long.txt", *["abcabc"] * 1000)
+    assert run(*arguments, "whole.txt").code == 0
+    command = [sys.executable, "-c", LIMITED, *arguments, "out.txt"]
+    job = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert job.returncode == 2
+    part = Path("out.txt.part").resolve()
+    assert job.stderr.splitlines() == [
+        f"ssnt: note: 768 lines done, kept in {part}; go on with --resume",
+        "ssnt: error: out.txt: could not be written (File too large); what was there before is unchanged",
+    ]
+    assert run(*arguments, "out.txt", "--resume").code == 0
+    assert Path("out.txt").read_bytes() == Path("whole.txt").read_bytes()
+
+
+def test_an_interrupt_is_heard_while_what_is_done_is_read_again(
+    run: Run, whole: Callable[..., bytes], break_at: Break, monkeypatch: pytest.MonkeyPatch
+):
+    expected = whole()
+    stopped(run, break_at)
+    seen: list[object] = []
+
+    def interrupted(one: object) -> bytes:
+        seen.append(one)
+        interrupt()()
+        return b""
+
+    with monkeypatch.context() as patches:
+        patches.setattr(chunk_run, "_in_short", interrupted)
+        done = run(*ARGUMENTS, "--resume")
+    assert done.code == 130
+    assert f"{3 * CHUNK} lines done, kept in" in done.err
+    assert len(seen) == 1
     assert run(*ARGUMENTS, "--resume").code == 1
     assert Path("out.txt").read_bytes() == expected
 

@@ -127,17 +127,3 @@ def test_a_sweep_that_was_stopped_and_one_that_was_killed_go_on(
     assert [row["state"] for row in scores(out)][:2] == ["complete", "complete"]
     run_sweep(sweep_config(out), resume=True, engine=InProcess(), display=False)
     assert scores(out) == wanted
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("ray")
-@pytest.mark.usefixtures("ray_cluster")
-def test_ray_finds_what_this_process_finds(expected: tuple[Path, list[dict[str, str]]], tmp_path: Path):
-    # and the test above compares the local engine
-    place, wanted = expected
-    hardware = {"engine": "ray", "workers": 2}
-    config = load_sweep_config(place / "settings.yaml", overrides={"out": str(tmp_path / "ray"), "hardware": hardware})
-    result = run_sweep(config, display=False)
-    assert scores(tmp_path / "ray") == wanted
-    weights = "best/model.safetensors"
-    assert (result.out / weights).read_bytes() == (place / "sweep" / weights).read_bytes()

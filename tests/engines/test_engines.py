@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -11,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ssnt.engines import make_engine
-from ssnt.engines.base import MAX_DEATHS, Engine, Job, Report
+from ssnt.engines import crew, make_engine
+from ssnt.engines.base import MAX_DEATHS, Engine, Job, Report, failed, one_at_a_time
 from ssnt.engines.local import cores
 from ssnt.errors import ConfigError
-from ssnt.interrupts import Stop
+from ssnt.interrupts import Stop, StopNow
 
 from conftest import require
 
@@ -141,12 +142,11 @@ def test_a_request_that_is_there_already_begins_nothing(local: Engine):
 
 
 def test_what_a_job_raises_is_its_report_and_hurts_no_other(engine: Engine):
-    jobs = [job(how, "fail", how=how) for how in ("data", "model", "other", "now")]
+    jobs = [job(how, "fail", how=how) for how in ("data", "model", "other")]
     told = run(engine, *jobs, Job("unknown", "engine_jobs:nothing", {}), job("good", "count"))
-    assert told.last("data") == {"state": "failed", "message": "bad data", "is_lasting": True}
-    assert told.last("model") == {"state": "failed", "message": "diverged", "is_lasting": False}
-    assert told.last("other") == {"state": "failed", "message": "KeyError: 'x'", "is_lasting": False}
-    assert told.last("now") == {"state": "stopped"}
+    assert told.last("data") == failed("bad data", is_lasting=True, kind="DataError")
+    assert told.last("model") == failed("diverged", kind="ModelError")
+    assert told.last("other") == failed("KeyError: 'x'", kind="KeyError")
     assert told.last("unknown")["message"].startswith("AttributeError: ")
     assert told.last("good")["state"] == "done"
 
@@ -176,7 +176,7 @@ def test_a_job_whose_ray_worker_is_killed_is_begun_again(
 def test_a_job_that_kills_worker_after_worker_has_failed(local: Engine, tmp_path: Path):
     told = run(local, job("a", "die", file=str(tmp_path / "a"), times=99), job("b", "count"))
     assert len((tmp_path / "a").read_text().splitlines()) == MAX_DEATHS
-    message = f"its process was killed by signal 9; it was begun {MAX_DEATHS} times, and each time its process died"
+    message = f"its process was killed by signal 9; it was begun {MAX_DEATHS} times, and never came to its end"
     assert told.last("a") == {"state": "failed", "message": message, "is_lasting": False}
     assert told.last("b")["state"] == "done"
 
@@ -219,23 +219,142 @@ def test_what_jobs_raise_ends_the_workers_and_is_raised(local: Engine):
     assert not any(map(is_running, processes))
 
 
-def test_no_two_threads_ask_or_tell_at_a_time(local: Engine):
-    inside = threading.Lock()
+def alone(inside: threading.Lock) -> None:
+    assert inside.acquire(blocking=False)
+    time.sleep(0.005)
+    inside.release()
 
-    def alone() -> None:
-        assert inside.acquire(blocking=False)
-        time.sleep(0.005)
-        inside.release()
+
+@pytest.mark.parametrize("is_either", [False, True])
+def test_no_two_threads_ask_or_tell_at_a_time(local: Engine, is_either: bool):
+    asking = threading.Lock()
+    telling = asking if is_either else threading.Lock()
 
     def jobs() -> Iterator[Job]:
         for number in range(4):
-            alone()
+            alone(asking)
             yield job(str(number), "count", to=5)
 
     def tell(job: Job, report: Report) -> None:
-        alone()
+        alone(telling)
+
+    local.run(*(one_at_a_time(jobs(), tell) if is_either else (jobs(), tell)), Stop())
+
+
+def test_reports_are_told_while_a_job_is_waited_for(local: Engine):
+    is_done = threading.Event()
+
+    def jobs() -> Iterator[Job]:
+        yield job("a", "count")
+        assert is_done.wait(60)
+        yield job("b", "count")
+
+    def tell(job: Job, report: Report) -> None:
+        if "state" in report:
+            is_done.set()
 
     local.run(jobs(), tell, Stop())
+
+
+def test_whoever_waits_for_a_job_does_not_keep_a_stop_waiting(local: Engine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(crew, "_PATIENCE", 0.5)
+    never, told, stop = threading.Event(), Told(), Stop()
+
+    def jobs() -> Iterator[Job]:
+        yield job("a", "wait")
+        never.wait(60)
+        yield job("b", "count")
+
+    def tell(job: Job, report: Report) -> None:
+        told(job, report)
+        stop.request()
+
+    began = time.monotonic()
+    try:
+        local.run(jobs(), tell, stop)
+        assert time.monotonic() - began < 50
+        assert told.last("a") == {"state": "stopped", "has_saved": True}
+    finally:
+        never.set()
+    assert told.of("b") == []
+
+
+def test_not_now_is_asked_again_after_the_next_report(local: Engine):
+    asked: list[int] = []
+    told = Told()
+
+    def jobs() -> Iterator[Job | None]:
+        yield job("a", "count", to=3)
+        while not any("state" in report for report in told.of("a")):
+            asked.append(len(told.reports))
+            yield None
+        yield job("b", "count")
+
+    local.run(jobs(), told, Stop())
+    assert told.last("b")["state"] == "done"
+    assert len(asked) <= 5  # not again and again without a report in between
+
+
+def test_not_now_that_nothing_could_change_is_a_defect(local: Engine):
+    with pytest.raises(RuntimeError, match="there is no job now, and none is under way"):
+        local.run(iter([None]), Told(), Stop())
+
+
+def test_whoever_gives_jobs_may_see_the_stop_first(local: Engine):
+    stop = Stop()
+
+    def jobs() -> Iterator[Job]:
+        stop.request()
+        raise StopNow
+        yield
+
+    local.run(jobs(), Told(), stop)
+
+
+@pytest.mark.parametrize("is_killed_first", [True, False])
+def test_a_signal_to_all_processes_lets_jobs_save(local: Engine, tmp_path: Path, is_killed_first: bool):
+    process, stop = [0], Stop()
+
+    def kill() -> None:
+        os.kill(process[0], signal.SIGTERM)
+
+    def tell(job: Job, report: Report) -> None:
+        if "process" in report:
+            process[0] = report["process"]
+            kill() if is_killed_first else stop.request()
+        elif "saving" in report:
+            stop.request() if is_killed_first else kill()
+
+    local.run(iter([job("a", "wait", saved=str(tmp_path / "a"), takes=0.5)]), tell, stop)
+    assert (tmp_path / "a").read_text() == "saved"
+
+
+def test_a_job_that_somebody_else_stops_is_begun_again(local: Engine, tmp_path: Path):
+    told = run(local, job("a", "be_stopped", file=str(tmp_path / "a"), times=MAX_DEATHS - 1))
+    assert told.last("a") == {"state": "done"}
+    told = run(local, job("a", "be_stopped", file=str(tmp_path / "b"), times=99))
+    message = f"its process was stopped by somebody else; it was begun {MAX_DEATHS} times, and never came to its end"
+    assert told.last("a") == failed(message)
+
+
+def test_a_job_that_is_to_stop_is_not_begun_again_after_its_worker_dies(local: Engine, tmp_path: Path):
+    told = Told()
+
+    def tell(job: Job, report: Report) -> bool:
+        told(job, report)
+        return True
+
+    local.run(iter([job("a", "die", file=str(tmp_path / "a"), times=99)]), tell, Stop())
+    assert told.last("a") == {"state": "stopped"}
+    assert (tmp_path / "a").read_text() == "begun\n"
+
+
+def test_files_of_the_working_directory_are_no_code(local: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", TESTS, ""]))
+    (tmp_path / "queue.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\nraise SystemExit(1)\n")
+    assert run(local, job("a", "count")).last("a").get("directory") == str(tmp_path)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_engine_has_a_worker_a_core():

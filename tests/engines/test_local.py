@@ -1,5 +1,6 @@
 """The process that does jobs, as the one sees it that gives them."""
 
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -105,6 +106,13 @@ def test_a_process_that_cannot_be_started_is_told(monkeypatch: pytest.MonkeyPatc
 def test_a_directory_that_is_not_there_is_named():
     with pytest.raises(CannotStartError, match=r"No such file or directory: /not/there"):
         LocalWorker("/not/there").begin(JOB)
+
+
+@pytest.mark.parametrize("given", [b'{"function": "x', b'{"function": "x:y"', b"\xff\n"])
+def test_orders_that_were_cut_off_are_the_end_of_the_process(given: bytes):
+    command = local.python_command("ssnt.engines.worker")
+    done = subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def reports_of(worker: LocalWorker, stop: Stop, begun: threading.Event | None = None) -> list[Report]:

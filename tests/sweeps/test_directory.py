@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 from ssnt.config import flattened
 from ssnt.errors import ConfigError, DataError
 from ssnt.sweeps.directory import MAY_CHANGE, SweepDirectory, sweep_config
+from ssnt.sweeps.result import Trial
+from ssnt.training.run_directory import RunDirectory
 from sweeping import MakeSweep
 
 HASHES = {"train": "1", "dev": "2"}
@@ -63,12 +67,64 @@ def test_other_files_are_left_alone(tmp_path: Path):
         SweepDirectory(tmp_path / "y").check(resume=False, overwrite=False)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "best/notes.txt",
+        "trials/notes.txt",
+        "trials/mine/x",
+        "trials/0001/x",
+        "trials/0001/training/x",
+        "trials",
+        "best",
+    ],
+)
+def test_what_somebody_has_put_into_a_sweep_is_not_deleted(directory: SweepDirectory, name: str):
+    path = directory.out / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("mine")
+    shown = "trials/mine" if name == "trials/mine/x" else name
+    with pytest.raises(ConfigError, match=rf"deleted that ssnt has not written \({shown}\); move them elsewhere"):
+        directory.check(resume=False, overwrite=True)
+    directory.check(resume=True, overwrite=False)
+
+
 def test_clearing_deletes_a_sweep_and_nothing_else(directory: SweepDirectory):
     (directory.out / "notes.txt").write_text("mine")
+    (directory.out / "study.db.backup").write_text("mine")
     directory.trial(1).mkdir(parents=True)
-    directory.study.write_text("")
+    for ending in ("", "-journal", "-wal", "-shm"):
+        (directory.out / f"study.db{ending}").write_text("")
+    directory.check(resume=False, overwrite=True)
     directory.clear()
-    assert [one.name for one in directory.out.iterdir()] == ["notes.txt"]
+    assert sorted(one.name for one in directory.out.iterdir()) == ["notes.txt", "study.db.backup"]
+
+
+def pruned(directory: SweepDirectory, make_sweep: MakeSweep) -> tuple[RunDirectory, Callable[..., None]]:
+    """The run of a trial that was given up, with files of somebody else's, and how to delete its model."""
+    run = RunDirectory(directory.trial(1))
+    run.write_record(make_sweep(), HASHES)
+    for name in ("training/last.ckpt", "training/epoch-001.safetensors", "training/log.csv", "training/my.txt", "my"):
+        (run.out / name).write_text("x")
+    return run, partial(directory.thin, [Trial(1, "pruned", {})], "perplexity", 1)
+
+
+def test_only_what_ssnt_has_written_is_deleted_of_a_trial(directory: SweepDirectory, make_sweep: MakeSweep):
+    run, thin = pruned(directory, make_sweep)
+    thin()
+    left = {str(one.relative_to(run.out)) for one in run.out.rglob("*") if one.is_file()}
+    assert left == {"my", "training/my.txt", "training/config.yaml", "training/log.csv"}
+
+
+def test_a_trial_whose_process_may_still_write_is_left_alone(directory: SweepDirectory, make_sweep: MakeSweep):
+    run, thin = pruned(directory, make_sweep)
+    thin(under_way={1})
+    assert run.last.exists()
+    with run.locked():  # by a process that a killed sweep has left behind
+        thin()
+        assert run.last.exists()
+    thin()
+    assert not run.last.exists()
 
 
 @pytest.mark.parametrize(

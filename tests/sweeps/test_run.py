@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 import ssnt
-from ssnt.config import Config, load_config
-from ssnt.engines.base import Job, Report, Tell
+from ssnt.config import Config, load_config, read_settings
+from ssnt.engines.base import Job, Report, Tell, failed
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.interrupts import Stop, TrainingInterrupted
 from ssnt.sweeps import SweepResult, run_sweep, sweep_config
 from ssnt.sweeps.directory import SweepDirectory
 from ssnt.sweeps.space import Space
+from ssnt.training import fit
 from sweeping import SPACE, InProcess, MakeSweep, pretended, sweep_settings
+from trainings import files_of
 
 GOOD, BAD = 0.01, 0.9
 
@@ -81,6 +83,36 @@ def test_what_a_sweep_leaves(finished: tuple[Path, SweepResult]):
         left = {path.name for path in (out / "trials" / one.name).rglob("*") if path.is_file()}
         assert left == {"metrics.json", "config.yaml", "log.csv"}
     assert not (out / "training").exists()
+
+
+def record_of(out: Path) -> dict[str, Any]:
+    """What the record of a sweep says, apart from where its files and processes are."""
+    record = read_settings(out / "sweep.yaml")
+    for name in ("engine", "workers"):
+        del record["config"]["hardware"][name]
+    return {**record, "config": {**record["config"], "out": None}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.xdist_group("ray"))])
+def test_all_files_are_the_same_wherever_and_in_how_many_processes_trials_are_trained(
+    finished: tuple[Path, SweepResult], tmp_path: Path, engine: str, request: pytest.FixtureRequest
+):
+    if engine == "ray":
+        request.getfixturevalue("ray_cluster")
+    place, expected = finished
+    config = sweep_config(place / "sweep")
+    hardware = config.hardware.model_copy(update={"engine": engine, "workers": 2})
+    out = tmp_path / "sweep"
+    result = run_sweep(config.model_copy(update={"hardware": hardware, "out": str(out)}), display=False)
+    assert result.trials == expected.trials  # all that the study knows, apart from times
+    assert record_of(out) == record_of(place / "sweep")
+    found, wanted = (
+        {name: text for name, text in files_of(one).items() if name not in ("study.db", "sweep.yaml")}
+        for one in (out, place / "sweep")
+    )
+    assert {"best.yaml", "trials.csv", "best/config.yaml", f"trials/{result.trials[1].name}/config.yaml"} <= set(wanted)
+    assert found == wanted
 
 
 def test_a_finished_sweep_is_not_repeated(finished: tuple[Path, SweepResult], capsys: pytest.CaptureFixture[str]):
@@ -202,7 +234,7 @@ def test_a_trial_that_fails_does_not_end_the_sweep(make_sweep: MakeSweep, capsys
     def job(order: dict[str, Any], tell: Any, stop: Stop) -> Report:
         rate = order["config"]["optimiser"]["learning_rate"]
         if rate == BAD:
-            return {"state": "failed", "message": "training has diverged"}
+            return failed("training has diverged", kind="ModelError")
         return {"state": "done", "scores": [{"name": "perplexity", "value": None if rate == GOOD else 2.0}]}
 
     config = make_sweep(space={"optimiser.learning_rate": [BAD, GOOD, 0.1]})
@@ -234,14 +266,20 @@ def test_values_that_do_not_go_together_are_a_failed_trial(make_sweep: MakeSweep
             {"training": {"per_tag": True}},
             "setting 'training.per_tag': a trial of a sweep is the training of one model",
         ),
-        ({"hardware": {"devices": 2}}, "setting 'hardware.devices': each trial of a sweep is trained by one process"),
+        ({"hardware": {"devices": 2}}, "setting 'hardware.devices': each of the trials of a sweep is trained by one"),
         ({"hardware": {"accelerator": "gpu"}}, "setting 'hardware.accelerator': the trials of a sweep are trained on"),
+        ({"hardware": {"precision": "float16"}}, "setting 'hardware.precision': the trials of a sweep are trained on"),
         ({"hardware": {"address": "auto"}}, "is of use to the engine 'ray' only"),
         ({"out": None}, "setting 'out': expected the model directory to write"),
     ],
 )
-def test_what_a_sweep_cannot_have_is_told(make_sweep: MakeSweep, changes: dict[str, Any], complaint: str):
+def test_what_a_sweep_cannot_have_is_told(
+    make_sweep: MakeSweep, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], complaint: str
+):
+    # a GPU that the user may have is none of the trials'
+    monkeypatch.setattr(fit, "uses_gpu", lambda config: config.hardware.accelerator != "cpu")
     config = make_sweep()
+    config = config.model_copy(update={"hardware": config.hardware.model_copy(update={"accelerator": "auto"})})
     sections = {
         name: getattr(config, name).model_copy(update=value) if isinstance(value, dict) else value
         for name, value in changes.items()

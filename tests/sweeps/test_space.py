@@ -47,6 +47,12 @@ def test_numbers_are_whole_where_the_setting_is():
     assert (type(log).__name__, log.log) == ("FloatDistribution", True)
 
 
+def test_a_range_of_small_steps_is_not_written_out():
+    steps = {"low": 0, "high": 0.5, "step": 1e-15}
+    (found,) = space(sampler="random", space={"model.input_dropout": steps}).distributions().values()
+    assert (found.low, found.high, found.step) == (0.0, 0.5, 1e-15)
+
+
 HIDDEN = "setting 'sweep.space': model.hidden_size"
 
 
@@ -112,6 +118,10 @@ HIDDEN = "setting 'sweep.space': model.hidden_size"
         (
             {"space": {"model.hidden_size": list(range(1, 102)), "model.embed_size": list(range(1, 101))}},
             "'sweep.space': the grid has 10,100 points, and at most 10,000 can be tried; give fewer values",
+        ),
+        (  # more than any memory holds
+            {"space": {"model.input_dropout": {"low": 0, "high": 0.5, "step": 1e-18}}},
+            "'sweep.space': the grid has 500,000,000,000,000,001 points, and at most 10,000 can be tried",
         ),
     ],
 )

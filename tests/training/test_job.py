@@ -2,8 +2,10 @@
 
 import pytest
 
+from ssnt.config.base import _SettingsError
+from ssnt.engines.base import failed
 from ssnt.engines.worker import perform
-from ssnt.errors import DataError, ModelError
+from ssnt.errors import DataError, InUseError, ModelError, StorageError
 from ssnt.interrupts import Stop
 from ssnt.training import job
 from trainings import MakeConfig
@@ -33,9 +35,18 @@ def test_a_training_that_is_stopped_goes_on_when_it_is_begun_again(make_config: 
     assert [report["epoch"] for report in reports] == [2]
 
 
-@pytest.mark.parametrize(("error", "is_lasting"), [(DataError("x"), True), (ModelError("x"), False)])
-def test_what_is_wrong_with_the_data_lasts(
-    error: Exception, is_lasting: bool, monkeypatch: pytest.MonkeyPatch, make_config: MakeConfig
+@pytest.mark.parametrize(
+    ("error", "is_lasting", "kind"),
+    [
+        (DataError("x"), True, "DataError"),
+        (ModelError("x"), False, "ModelError"),
+        (StorageError(28, "x"), False, "StorageError"),
+        (InUseError("x"), False, "InUseError"),
+        (_SettingsError("x", []), False, "ConfigError"),
+    ],
+)
+def test_a_failure_tells_its_kind_and_one_of_the_data_lasts(
+    error: Exception, is_lasting: bool, kind: str, monkeypatch: pytest.MonkeyPatch, make_config: MakeConfig
 ):
     def fail(*_: object, **__: object) -> None:
         raise error
@@ -43,4 +54,4 @@ def test_what_is_wrong_with_the_data_lasts(
     monkeypatch.setattr(job, "train_one", fail)
     order = {"function": job.TRAIN, "order": {"config": make_config().model_dump()}}
     report = perform(order, lambda _: None, Stop())
-    assert report == {"state": "failed", "message": "x", "is_lasting": is_lasting}
+    assert report == failed("x", is_lasting=is_lasting, kind=kind)

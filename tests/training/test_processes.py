@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from ssnt.config import Config, dump_config
 from ssnt.errors import ConfigError
-from ssnt.training import train
+from ssnt.training import processes, train
 from ssnt.training.processes import World, is_first_process, joined_world
 from ssnt.training.run_directory import RunDirectory
 from trainings import RUN, MakeConfig, rows, start
@@ -61,6 +61,20 @@ def test_as_many_processes_as_the_settings_say(make_config: MakeConfig, monkeypa
     monkeypatch.setenv("RANK", "1")
     assert not is_first_process(config)
     assert is_first_process(make_config())
+
+
+def test_files_of_the_working_directory_are_no_code(make_config: MakeConfig, monkeypatch):
+    commands: list[list[str]] = []
+
+    class Started:
+        stdin = None
+
+        def __init__(self, command: list[str], **_: object) -> None:
+            commands.append(command)
+
+    monkeypatch.setattr(processes.subprocess, "Popen", Started)
+    processes._start(make_config(), World(size=2), 1, False, False)
+    assert commands == [[sys.executable, "-P", "-m", "ssnt.training.processes"]]
 
 
 @pytest.mark.slow

@@ -186,6 +186,13 @@ def test_the_settings_of_a_run_come_back_wherever_it_is_now(started: RunDirector
     assert run_config(moved) == make_config(out=str(moved))
 
 
+def test_a_run_from_before_a_setting_moved_goes_on(started: RunDirectory, make_config: MakeConfig):
+    text = started.record.read_text()
+    started.record.write_text(text.replace("  training:\n", "  training:\n    workers: 3\n"))
+    assert run_config(started.out).hardware.workers == 3
+    started.check_same(make_config(), HASHES)
+
+
 def test_there_must_be_a_run_to_have_its_settings(tmp_path: Path):
     with pytest.raises(ConfigError, match="there is no training to go on with"):
         run_config(tmp_path)

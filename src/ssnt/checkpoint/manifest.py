@@ -15,7 +15,7 @@ import yaml
 from ssnt.__about__ import __version__
 from ssnt.checkpoint.folder import AGAIN, CONFIG, METRICS, MODELS, TRAINING, VOCABULARY, WEIGHTS, Folder
 from ssnt.checkpoint.ours import is_record
-from ssnt.config import Config, parse_settings, to_yaml
+from ssnt.config import Config, parse_settings, to_yaml, upgraded
 from ssnt.errors import ConfigError, ModelError
 
 FORMAT_VERSION = 1
@@ -204,7 +204,7 @@ def _config(value: Any, where: str) -> Config:
     if not isinstance(value, dict):
         raise ModelError(f"{where}: config: expected settings, got {type(value).__name__}; {AGAIN}")
     try:
-        return Config.model_validate(value)
+        return Config.model_validate(upgraded(value))
     except ConfigError as error:
         raise ModelError("\n".join(f"{where}: config: {line}" for line in str(error).splitlines())) from None
 

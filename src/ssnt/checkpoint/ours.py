@@ -7,14 +7,18 @@ import re
 from pathlib import Path
 
 from ssnt.checkpoint.card import MARK
-from ssnt.checkpoint.folder import CONFIG, METRICS, MODELS, PENDING, TRAINING, VOCABULARY, WEIGHTS
+from ssnt.checkpoint.folder import CARD, CONFIG, METRICS, MODELS, PENDING, TRAINING, VOCABULARY, WEIGHTS
 
 LOCK = "lock"
 """What keeps other processes from training in the same directory; by itself it is no training."""
 
+LAST, LOG, TENSORBOARD = "last.ckpt", "log.csv", "tensorboard"
+"""What else is in ``training``, besides its record and the best weights."""
+
 _MOST_BYTES = 1 << 22
 _MOST_SHOWN = 5
 _NUMBER = re.compile(r"[0-9]{3,9}")
+_BEST_WEIGHTS = re.compile(r"epoch-[0-9]+\.safetensors")
 _MANIFEST = ("format_version", "ssnt_version", "kind")
 _RECORD = ("format_version", "ssnt_version", "data_sha256")
 
@@ -41,9 +45,7 @@ def is_ours(directory: Path) -> bool:
 
 def is_blank(training: Path) -> bool:
     """Whether a ``training`` directory holds nothing yet but what a process that was killed has left."""
-    return not training.is_symlink() and all(
-        one.name == LOCK or (one.name.startswith(".") and one.name.endswith(".partial")) for one in training.iterdir()
-    )
+    return not training.is_symlink() and all(one.name == LOCK or _is_partial(one) for one in training.iterdir())
 
 
 def is_foreign_card(path: Path) -> bool:
@@ -63,6 +65,29 @@ def foreign_files(directory: Path) -> list[str]:
     return [*found, *(f"{MODELS}/{one.name}" for one in _numbered(directory) if not (is_ours(one) or _is_empty(one)))]
 
 
+def own_files(directory: Path) -> list[Path]:
+    """What ssnt has written into the directory of one model, and into its ``training``; ``config.yaml`` comes first."""
+    training = directory / TRAINING
+    if not is_ours(directory):
+        return [training] if training.is_dir() and is_blank(training) else []
+    names = [CONFIG, WEIGHTS, VOCABULARY, METRICS, *([] if is_foreign_card(directory / CARD) else [CARD])]
+    found = [directory / name for name in names if os.path.lexists(directory / name)]
+    found += [one for one in _entries(directory) if one.name == PENDING or _is_partial(one)]
+    return found + [
+        one
+        for one in _entries(training)
+        if one.name in (LAST, CONFIG, LOG, TENSORBOARD, LOCK) or _BEST_WEIGHTS.fullmatch(one.name) or _is_partial(one)
+    ]
+
+
+def other_files(directory: Path) -> list[str]:
+    """What else is there: somebody else's, which would be lost with the directory."""
+    own = set(own_files(directory))
+    found = [one for one in _entries(directory) if one.name != TRAINING or one.is_symlink() or not one.is_dir()]
+    found += [] if directory / TRAINING in own else _entries(directory / TRAINING)
+    return [str(one.relative_to(directory)) for one in found if one not in own]
+
+
 def own_models(directory: Path) -> list[Path]:
     """The directories of the models and trainings for single tag sets that are inside a directory."""
     if (directory / MODELS).is_symlink():
@@ -74,6 +99,15 @@ def shown(names: list[str]) -> str:
     """Some names for a message."""
     rest = len(names) - _MOST_SHOWN
     return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest} others" if rest > 0 else "")
+
+
+def _entries(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() and not directory.is_symlink() else []
+
+
+def _is_partial(path: Path) -> bool:
+    """Whether a file or directory is half written, by a process that was killed if it is still there."""
+    return path.name.startswith(".") and path.name.endswith(".partial")
 
 
 def _numbered(directory: Path) -> list[Path]:

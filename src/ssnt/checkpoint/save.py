@@ -160,9 +160,15 @@ def first_free_number(directory: Path) -> int:
 
 
 def without_places(config: Config) -> Config:
-    """The settings without the places that files had on the machine of the training."""
+    """The settings without the places that files had on the machine of the training, and without that of processes."""
     data = {key: None if value is None else _file_name(value) for key, value in _paths(config).items()}
-    return config.model_copy(update={"data": config.data.model_copy(update={**data, "cache": None}), "out": None})
+    return config.model_copy(
+        update={
+            "data": config.data.model_copy(update={**data, "cache": None}),
+            "hardware": config.hardware.without_engine(),
+            "out": None,
+        }
+    )
 
 
 def _paths(config: Config) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
+import select
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ssnt.errors import DataError
+from ssnt.interrupts import Stop, StopNow
 
 if TYPE_CHECKING:
     from ssnt.config import DataConfig
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from ssnt.types import Example
 
 _CHUNK = 1 << 16
+_POLL = 0.1  # seconds
 _GZIP = b"\x1f\x8b"
 _STDIN = "-"
 _END_OF_TRANSMISSION = "\x04"
@@ -84,13 +87,13 @@ def chunks(
     *,
     needs_target: bool,
     needs_tags: bool | None = None,
-    is_patient: bool = False,
+    patient_until: Stop | None = None,
     watch: Watch | None = None,
 ) -> Iterator[list[Example | Problem]]:
     """The examples of a file, several at a time, with a problem in the place of each bad line.
 
     Of a file there are always ``size`` together. From standard input come those that have arrived, so that whoever
-    writes a line and waits gets an answer, unless ``is_patient``.
+    writes a line and waits gets an answer, unless ``patient_until`` is given.
 
     Args:
         path: The file; ``-`` for standard input.
@@ -98,16 +101,21 @@ def chunks(
         size: How many examples there are together, at most.
         needs_target: Whether every example must have a target.
         needs_tags: Whether every line must say what its tags are; None: what the layout says; False: tags are ignored.
-        is_patient: Whether ``size`` examples are waited for also from standard input.
+        patient_until: If given, ``size`` examples are waited for also from standard input, until it is requested to
+            stop.
         watch: Called with the file, number and text of every line before it is normalised.
+
+    Raises:
+        StopNow: So.
     """
     from ssnt.data.readers import iterate
 
-    with _tapped_input() if path == _STDIN and not is_patient else nullcontext() as tap:
+    with _tapped_input(patient_until) if path == _STDIN else nullcontext() as tap:
         chunk: list[Example | Problem] = []
         for one in iterate(path, data, needs_target=needs_target, needs_tags=needs_tags, watch=watch):
             chunk.append(one)
-            if len(chunk) >= size or (tap is not None and not tap.has_arrived(one.line + 1)):
+            is_waited_for = tap is not None and patient_until is None and not tap.has_arrived(one.line + 1)
+            if len(chunk) >= size or is_waited_for:
                 yield chunk
                 chunk = []
         if chunk:
@@ -115,10 +123,11 @@ def chunks(
 
 
 class _Tap(io.RawIOBase):
-    """Passes bytes on as they arrive and counts the lines among them."""
+    """Passes bytes on as they arrive and counts the lines among them, until there is a request to stop."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO, stop: Stop | None) -> None:
         self._source = source
+        self._stop = stop
         self._lines = 0
         self._is_packed: bool | None = None
 
@@ -133,6 +142,11 @@ class _Tap(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fills the buffer with what is there, or waits if nothing is."""
+        while self._stop is not None:
+            if self._stop.is_requested:
+                raise StopNow
+            if _is_ready(self._source, _POLL):
+                break
         view = memoryview(buffer)
         piece = self._source.read1(len(view))  # type: ignore[attr-defined]
         if self._is_packed is None:
@@ -142,11 +156,22 @@ class _Tap(io.RawIOBase):
         return len(piece)
 
 
+def _is_ready(source: BinaryIO, seconds: float) -> bool:
+    """Waits for something to read; whether it is there, or this system cannot say."""
+    try:
+        return bool(select.select([source], [], [], seconds)[0])
+    except (OSError, ValueError):  # such as what stands for standard input in tests
+        return True
+
+
 @contextmanager
-def _tapped_input() -> Iterator[_Tap]:
-    """Puts a tap on standard input for whoever reads it meanwhile."""
+def _tapped_input(stop: Stop | None) -> Iterator[_Tap]:
+    """Puts a tap on standard input for whoever reads it meanwhile.
+
+    Whoever waits for more in a thread of its own must not be left there: Python cannot end while one reads.
+    """
     before = sys.stdin
-    tap = _Tap(before.buffer)
+    tap = _Tap(before.buffer, stop)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(tap))
     try:
         yield tap

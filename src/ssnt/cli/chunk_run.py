@@ -163,21 +163,19 @@ def run_on(
         ModelError: A worker could not do its work.
     """
     order = _InOrder(chunks, settings, add, CHUNKS_AHEAD * engine.workers)
-    while not order.is_over:
-        # It comes back with work left only where a chunk took far longer than those after it.
-        engine.run(order.jobs(), order.tell, stop)
-        if stop.is_requested and not order.is_over:
-            raise StopNow
-        if order.is_waiting:
-            raise RuntimeError("the engine has left jobs undone")
+    engine.run(order.jobs(), order.tell, stop)
+    if order.is_over:
+        return
+    if stop.is_requested:
+        raise StopNow
+    raise RuntimeError("the engine has left jobs undone")
 
 
 class _InOrder:
     """Gives chunks to workers, and puts what comes back into the order of the file.
 
-    An engine asks for jobs and tells of them one at a time, so that nothing here can wait for anything. Therefore the
-    jobs end, for the time being, when too many answers wait for an older one: memory stays bounded however long that
-    takes.
+    There is no job for the time being while too many answers wait for an older one: memory stays bounded however long
+    that takes. One thread asks for jobs while another tells of them.
     """
 
     def __init__(
@@ -191,20 +189,18 @@ class _InOrder:
         self._has_more = True
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether a chunk that was given has not been written."""
-        return self._next < self._given
-
-    @property
     def is_over(self) -> bool:
         """Whether all is written."""
-        return not self._has_more and not self.is_waiting
+        return not self._has_more and self._next == self._given
 
-    def jobs(self) -> Iterator[Job]:
-        """Chunks as jobs, until there are no more or too many wait."""
+    def jobs(self) -> Iterator[Job | None]:
+        """Chunks as jobs, and None whenever too many wait."""
         from ssnt.pipeline.bulk import make_job
 
-        while self._given - self._next < self._most_ahead:
+        while True:
+            if self._given - self._next >= self._most_ahead:
+                yield None
+                continue
             chunk = next(self._chunks, None)
             if chunk is None:
                 self._has_more = False

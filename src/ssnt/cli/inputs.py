@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ssnt.config import DataConfig
     from ssnt.data.lines import Problem, Watch
     from ssnt.decode import Failure
+    from ssnt.interrupts import Stop
     from ssnt.types import Example
 
 AnswerT = TypeVar("AnswerT")
@@ -60,23 +61,24 @@ class Inputs:
         self._needs_tags = has_tags and self._tags is None
         self.lines = self.failed = 0
 
-    def chunks(self, size: int, *, is_patient: bool = False) -> Iterator[list[Example | Problem]]:
+    def chunks(self, size: int, *, patient_until: Stop | None = None) -> Iterator[list[Example | Problem]]:
         """The lines, several at a time, with a problem in the place of each that cannot be used.
 
         The first ones are read at once, so that a file that cannot be used is told before anything is written.
 
         Args:
             size: How many there are together.
-            is_patient: Whether so many are waited for also from standard input.
+            patient_until: If given, so many are waited for also from standard input, until it is requested to stop.
 
         Raises:
             DataError: The file cannot be read, or is not laid out as expected.
+            StopNow: So.
         """
-        found = self._read(size, is_patient)
+        found = self._read(size, patient_until)
         first = next(found, None)
         return iter(()) if first is None else itertools.chain([first], found)
 
-    def _read(self, size: int, is_patient: bool) -> Iterator[list[Example | Problem]]:
+    def _read(self, size: int, patient_until: Stop | None) -> Iterator[list[Example | Problem]]:
         from ssnt.types import Example
 
         is_first = True
@@ -86,7 +88,7 @@ class Inputs:
             size,
             needs_target=self._needs_target,
             needs_tags=self._needs_tags,
-            is_patient=is_patient,
+            patient_until=patient_until,
             watch=self._watch,
         ):
             if is_first and not isinstance(chunk[0], Example):

@@ -23,29 +23,46 @@ from ssnt.cli.options import (
 )
 from ssnt.cli.prediction_files import PredictionFormat
 from ssnt.cli.prediction_run import Prediction, Request, Target
-from ssnt.cli.settings_arguments import check_not_both
 from ssnt.errors import ConfigError
+from ssnt.files import check_not_both
+
+_FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="One input a line (.gz is unpacked); - is standard input.")
+]
+_NbestOption = Annotated[int, typer.Option("--nbest", min=1, metavar="N", help="So many outputs for each input.")]
+_FormOption = Annotated[
+    PredictionFormat | None,
+    typer.Option("--format", help="How outputs are written.", show_default="text; tsv with --nbest or --align"),
+]
+_AlignOption = Annotated[bool, typer.Option("--align", help="Write the alignment of each output too.")]
+_ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with what an earlier run has left of --out.")]
+_OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Throw away what an earlier run has left of --out.")
+]
+_WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        help="How many processes do the work, in one thread each.",
+        show_default="this one; one a core with --engine ray",
+    ),
+]
 
 
 def predict(
     model: ModelArgument,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="One input a line (.gz is unpacked); - is standard input.")
-    ] = "-",
+    file: _FileArgument = "-",
     search: SearchOption = None,
     beam: BeamOption = None,
-    nbest: Annotated[int, typer.Option("--nbest", min=1, metavar="N", help="So many outputs for each input.")] = 1,
-    form: Annotated[
-        PredictionFormat | None,
-        typer.Option("--format", help="How outputs are written.", show_default="text; tsv with --nbest or --align"),
-    ] = None,
-    align: Annotated[bool, typer.Option("--align", help="Write the alignment of each output too.")] = False,
+    nbest: _NbestOption = 1,
+    form: _FormOption = None,
+    align: _AlignOption = False,
     out: OutOption = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what an earlier run has left of --out.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Throw away what an earlier run has left of --out.")
-    ] = False,
-    batch_size: BatchSizeOption = 64,
+    resume: _ResumeOption = False,
+    overwrite: _OverwriteOption = False,
+    batch_size: BatchSizeOption = 256,
     input_format: InputFormatOption = None,
     source_column: SourceColumnOption = None,
     tags_column: TagsColumnOption = None,
@@ -53,16 +70,7 @@ def predict(
     device: DeviceOption = "cpu",
     engine: EngineOption = None,
     address: AddressOption = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            metavar="N",
-            help="How many processes do the work, in one thread each.",
-            show_default="this one; one a core with --engine ray",
-        ),
-    ] = None,
+    workers: _WorkersOption = None,
 ) -> int:
     """Write the output of a model for each line of input, in order.
 
@@ -86,18 +94,14 @@ def predict(
         ssnt predict model words.txt --search path --beam 30 --format jsonl --align
         ssnt predict model words.txt --workers 2 --out outputs.txt
     """
-    form = form or (PredictionFormat.TSV if align or nbest > 1 else PredictionFormat.TEXT)
-    if form is PredictionFormat.TEXT and (align or nbest > 1):
-        raise ConfigError("--format text is one output a line, without alignments; use --format tsv or jsonl")
     check_not_both(resume=resume, overwrite=overwrite)
-    target = Target(out, file, resume=resume, overwrite=overwrite)
     request = Request(
         model=model,
         file=file,
         search=search_name(search),
         beam=beam,
         nbest=nbest,
-        form=form,
+        form=_chosen(form, has_more=align or nbest > 1),
         align=align,
         batch_size=batch_size,
         input_format=input_format,
@@ -109,4 +113,15 @@ def predict(
         address=address,
         workers=workers,
     )
-    return Prediction(request, target).run()
+    return Prediction(request, Target(out, file, resume=resume, overwrite=overwrite)).run()
+
+
+def _chosen(form: PredictionFormat | None, *, has_more: bool) -> PredictionFormat:
+    """How outputs are written.
+
+    Raises:
+        ConfigError: There is more than an output a line, and no place for it.
+    """
+    if form is PredictionFormat.TEXT and has_more:
+        raise ConfigError("--format text is one output a line, without alignments; use --format tsv or jsonl")
+    return form or (PredictionFormat.TSV if has_more else PredictionFormat.TEXT)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ssnt.cli.chunk_run import Account, ChunkReader, run_here, run_on
 from ssnt.cli.data_options import data_settings
 from ssnt.cli.errors import tell
-from ssnt.cli.inputs import CHUNK_BATCHES, Inputs
+from ssnt.cli.inputs import Inputs
 from ssnt.cli.models import load_transducer
 from ssnt.cli.output import counted, results
 from ssnt.cli.progress_bar import ProgressBar, make_bar
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ssnt.pipeline import Transducer
     from ssnt.pipeline.bulk import Answer, BulkSettings
     from ssnt.types import Example
+
+CHUNK_BATCHES = 4
+"""So many batches are read together, so that inputs of about the same length can share one."""
 
 _STDIN = _STDOUT = "-"
 _THREADS = "the number of threads"
@@ -166,13 +169,14 @@ class Prediction:
 
     def _predict(self, stop: Stop) -> Account:
         size = CHUNK_BATCHES * self._request.batch_size
-        # what is wrong with the whole file is found here, before anything is written
-        chunks = ChunkReader(
-            self._inputs.chunks(size, is_patient=self._engine is not None), self._request.file, self._bar
-        )
+        with stop.giving_up_allowed():
+            # what is wrong with the whole file is found here, before anything is written
+            found = self._inputs.chunks(size, patient_until=None if self._engine is None else stop)
+        chunks = ChunkReader(found, self._request.file, self._bar)
         with self._opened() as output, self._bar:
             account = Account(self._inputs, output, self._bar, output.done)
-            chunks.skip(output.done)
+            with stop.giving_up_allowed():
+                chunks.skip(output.done)
             if self._engine is not None:
                 run_on(self._engine, chunks, self._settings, account.add, stop)
             else:

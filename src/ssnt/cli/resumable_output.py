@@ -183,7 +183,7 @@ class ResumableOutput:
             else:
                 self._begin(header)
         except BaseException as error:
-            self._file.close()
+            self._close()
             if begun is None:
                 place.remove()
             if isinstance(error, OSError):
@@ -203,7 +203,7 @@ class ResumableOutput:
             if self.done.chunks:
                 with suppress(OSError):  # what went wrong first is told; an older journal is good too
                     self.save()
-            self._file.close()
+            self._close()
             if not self.done.chunks:
                 self._place.remove()
 
@@ -228,8 +228,7 @@ class ResumableOutput:
                 raise self._explained(error) from error
 
     def save(self) -> None:
-        """Writes the journal, after the part."""
-        self._file.flush()
+        """Writes the journal, after the part, of which it only knows what has left the buffer."""
         sync(self._place.part)
         content = {"kind": _KIND, "format_version": _FORMAT_VERSION, "settings": dict(self._settings)}
         write_json(self._place.journal, content | {"done": asdict(self.done)})
@@ -251,6 +250,11 @@ class ResumableOutput:
         except OSError as error:
             raise self._explained(error) from error
         finally:
+            self._close()
+
+    def _close(self) -> None:
+        """Lets go of the part. What could not be written is still in the buffer, and fails again, which is no news."""
+        with suppress(OSError):
             self._file.close()
 
     def _opened(self, begun: Journal | None) -> BinaryIO:
@@ -271,6 +275,7 @@ class ResumableOutput:
         self._file.truncate(0)
         self._file.seek(0)
         self._file.write(header.encode())
+        self._file.flush()
         self.done = Done(part_bytes=self._file.tell())
         self.save()
 
@@ -289,8 +294,9 @@ class ResumableOutput:
         self._file.truncate()
 
     def _explained(self, error: OSError) -> StorageError:
-        if isinstance(error, StorageError):
-            return error
+        if isinstance(error, StorageError):  # about the journal, which nobody has asked for
+            message = str(error).replace(str(self._place.journal), self._place.out)
+            return StorageError(error.errno or errno.EIO, message)
         what = f"{self._place.out}: could not be written ({error.strerror or error})"
         return StorageError(error.errno or errno.EIO, f"{what}; what was there before is unchanged")
 

@@ -108,16 +108,6 @@ def going_on(before: SomeConfig, overrides: dict[str, Any]) -> SomeConfig:
     return type(before).model_validate(merged(settings, overrides))
 
 
-def check_not_both(*, resume: bool, overwrite: bool) -> None:
-    """Refuses --resume with --overwrite.
-
-    Raises:
-        ConfigError: Both are given.
-    """
-    if resume and overwrite:
-        raise ConfigError("--resume goes on with what is there and --overwrite replaces it; give one of them")
-
-
 def check_given(config: Config, *options: str) -> None:
     """Refuses settings without what options such as ``--train`` stand for.
 

@@ -23,13 +23,13 @@ from ssnt.cli.settings_arguments import (
     SettingsArguments,
     TrainOption,
     check_given,
-    check_not_both,
     data_settings,
     going_on,
     overrides_of,
     told_apart,
 )
 from ssnt.errors import ConfigError
+from ssnt.files import check_not_both
 
 if TYPE_CHECKING:
     from ssnt.config import Config

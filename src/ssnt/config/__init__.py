@@ -24,6 +24,7 @@ from ssnt.config.files import (
     preset_path,
     read_settings,
     to_yaml,
+    upgraded,
 )
 from ssnt.config.model import VARIANTS, ArchitectureConfig, ModelConfig, Transition
 from ssnt.config.run import (
@@ -73,4 +74,5 @@ __all__ = [
     "preset_path",
     "read_settings",
     "to_yaml",
+    "upgraded",
 ]

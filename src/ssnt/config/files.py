@@ -124,6 +124,15 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+def upgraded(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that an older ssnt has written down, with the names that they have now."""
+    training, hardware = settings.get("training"), settings.get("hardware")
+    if not isinstance(training, Mapping) or not isinstance(hardware, Mapping) or "workers" not in training:
+        return dict(settings)
+    kept = {name: value for name, value in training.items() if name != "workers"}
+    return {**settings, "training": kept, "hardware": {**hardware, "workers": training["workers"]}}
+
+
 def flattened(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Nested settings by their dotted names."""
     flat: dict[str, Any] = {}

@@ -219,6 +219,15 @@ class HardwareConfig(Settings):
     address: str | None = None
     workers: PositiveInt | None = None
 
+    def without_engine(self) -> Self:
+        """The same without where independent work is done, which changes nothing about a model."""
+        names = ("engine", "address", "workers")
+        return self.model_copy(update={name: type(self).model_fields[name].default for name in names})
+
+    def of_a_worker(self) -> Self:
+        """What a process of an engine trains a model on: the same wherever that process is."""
+        return self.without_engine().model_copy(update={"accelerator": "cpu", "threads": 1})
+
 
 class Config(Settings):
     """A whole training run.

@@ -61,10 +61,22 @@ class RangeConfig(Settings):
         """The numbers of a range with a step, as they would be written: 0.1, 0.2, 0.3."""
         if self.step is None:
             raise ValueError("a range without a step has no list of values")
+        return [self._value(place) for place in range(self.count)]
+
+    @property
+    def count(self) -> int:
+        """How many numbers a range with a step has."""
         low, high, step = (Decimal(str(one)) for one in (self.low, self.high, self.step))
-        numbers = [low + step * count for count in range(int((high - low) / step) + 1)]
-        is_whole = isinstance(self.low, int) and isinstance(self.step, int)
-        return [int(one) if is_whole else float(one) for one in numbers]
+        return int((high - low) / step) + 1
+
+    @property
+    def last(self) -> int | float:
+        """The highest number that is drawn, which a step need not end at ``high`` for."""
+        return self.high if self.step is None else self._value(self.count - 1)
+
+    def _value(self, place: int) -> int | float:
+        number = Decimal(str(self.low)) + Decimal(str(self.step)) * place
+        return int(number) if isinstance(self.low, int) and isinstance(self.step, int) else float(number)
 
 
 DEFAULT_SPACE: dict[str, list[Value] | RangeConfig] = {

@@ -8,6 +8,7 @@ is worked on.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,7 +28,11 @@ A job may be begun more than once, after its worker was killed: it goes on with 
 """
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
-"""The states that a job ends in. A failed one has a ``message``, and ``is_lasting`` if it would fail again."""
+"""The states that a job ends in.
+
+A failed one has a ``message``, ``is_lasting`` if it would fail again, and, if its function has raised something, its
+``kind``: the name of the error's class.
+"""
 
 MAX_DEATHS = 3
 """A job whose worker dies is begun again by another, but a job that has killed so many is a failure."""
@@ -56,15 +61,19 @@ class Engine(Protocol):
         """How many jobs it does at a time."""
         ...
 
-    def run(self, jobs: Iterator[Job], tell: Tell, stop: Stop) -> None:
+    def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
         """Does all jobs, and returns when they are done, have failed or were stopped.
 
+        A job is stopped only by what ``tell`` says of it or by ``stop``. One that anybody else stops is begun again,
+        like one whose worker dies.
+
         Args:
-            jobs: Where they come from. The next one is taken when a worker is free for it, never earlier; it and
-                ``tell`` are called by one thread at a time, whichever.
-            tell: Told of every report, the last of each job too.
+            jobs: Where they come from. The next one is taken when a worker is free for it, never earlier, by one thread
+                at a time, whichever. None means not now: it is asked again after the next report, so that a job has to
+                be under way. It may take its time, and reports are told meanwhile; see :func:`one_at_a_time`.
+            tell: Told of every report, the last of each job too, by one thread at a time, whichever.
             stop: A request to stop: no new job is begun, those under way are asked to save and stop, and are waited
-                for.
+                for. Whoever gives jobs and sees it may raise :class:`~ssnt.interrupts.StopNow`.
 
         Raises:
             Exception: What ``jobs`` or ``tell`` raise, after the workers were ended.
@@ -72,6 +81,26 @@ class Engine(Protocol):
         ...
 
 
-def failed(message: str, *, is_lasting: bool = False) -> Report:
+def one_at_a_time(jobs: Iterator[Job], tell: Tell) -> tuple[Iterator[Job], Tell]:
+    """The same for an engine, for jobs that are chosen by what is told: the one is never called during the other."""
+    guard = threading.Lock()
+
+    def guarded_jobs() -> Iterator[Job]:
+        while True:
+            with guard:
+                job = next(jobs, None)
+            if job is None:
+                return
+            yield job
+
+    def guarded_tell(job: Job, report: Report) -> bool | None:
+        with guard:
+            return tell(job, report)
+
+    return guarded_jobs(), guarded_tell
+
+
+def failed(message: str, *, is_lasting: bool = False, kind: str | None = None) -> Report:
     """The last report of a job that could not be done."""
-    return {"state": FAILED, "message": message, "is_lasting": is_lasting}
+    report: Report = {"state": FAILED, "message": message, "is_lasting": is_lasting}
+    return report if kind is None else {**report, "kind": kind}

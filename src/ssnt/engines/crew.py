@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ssnt.engines.base import MAX_DEATHS, STOPPED, Job, Report, Tell, failed
-from ssnt.interrupts import Stop
+from ssnt.interrupts import Stop, StopNow
 
 _POLL = 0.1  # seconds between looks at whether somebody wants to stop
-_PATIENCE = 5.0  # seconds for a thread whose worker was killed
+_PATIENCE = 5.0  # seconds for threads whose workers were killed, or that still wait for a job
 
 
 class WorkerDiedError(Exception):
@@ -71,13 +72,18 @@ class Crew:
         stop: A request to stop.
     """
 
-    def __init__(self, workers: Sequence[Worker], jobs: Iterator[Job], tell: Tell, stop: Stop) -> None:
+    def __init__(self, workers: Sequence[Worker], jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
         self._workers = workers
         self._jobs = jobs
         self._tell = tell
         self._stop = stop
-        self._guard = threading.Lock()  # of jobs, of tell, and of what is below
+        self._asking = threading.Lock()  # of jobs
+        self._telling = threading.Lock()  # of tell
+        self._changed = threading.Condition()  # of what is below
         self._has_jobs = True
+        self._idle: set[threading.Thread] = set()  # those that want a job
+        self._under_way = 0
+        self._reports = 0
         self._error: BaseException | None = None
 
     def run(self) -> None:
@@ -91,16 +97,21 @@ class Crew:
             self._kill()
             raise
         finally:
+            deadline = time.monotonic() + _PATIENCE
             for thread in threads:
-                thread.join(_PATIENCE)
+                thread.join(max(0.0, deadline - time.monotonic()))
             for worker in self._workers:
                 worker.close()
         if self._error is not None:
             raise self._error
 
+    @property
+    def _is_ending(self) -> bool:
+        return self._error is not None or self._stop.is_requested
+
     def _wait_for(self, threads: Sequence[threading.Thread]) -> None:
         is_told = is_killed = False
-        while any(thread.is_alive() for thread in threads):
+        while any(map(self._is_needed, threads)):
             for thread in threads:
                 thread.join(_POLL / len(threads))
             if self._error is not None and not is_killed:
@@ -111,6 +122,11 @@ class Crew:
                 for worker in self._workers:
                     worker.stop()
 
+    def _is_needed(self, thread: threading.Thread) -> bool:
+        """Whether a thread has to be waited for; in the end not for one that waits for a job, maybe for ever."""
+        with self._changed:
+            return thread.is_alive() and not (self._is_ending and thread in self._idle)
+
     def _kill(self) -> None:
         for worker in self._workers:
             worker.kill()
@@ -119,23 +135,61 @@ class Crew:
         """Has jobs done by a worker until there are none."""
         try:
             while (job := self._next_job()) is not None:
-                report = self._done(job, worker)
-                with self._guard:
-                    if self._error is not None:
-                        break
-                    self._tell(job, report)
+                self._pass_on(job, self._done(job, worker))
             worker.close()
         except BaseException as error:  # it is raised in the thread that waits
-            with self._guard:
-                self._error = self._error or error
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
 
     def _next_job(self) -> Job | None:
-        with self._guard:
-            if not self._has_jobs or self._error is not None or self._stop.is_requested:
-                return None
-            job = next(self._jobs, None)
-            self._has_jobs = job is not None
-            return job
+        """Takes a job; None if there are no more, or none is to be begun."""
+        this = threading.current_thread()
+        self._idle.add(this)
+        with self._asking:
+            while self._has_jobs and not self._is_ending:
+                before = self._reports
+                try:
+                    job = next(self._jobs)
+                except (StopIteration, StopNow):
+                    self._has_jobs = False
+                    break
+                if job is None:
+                    self._wait_for_report(before)
+                    continue
+                with self._changed:
+                    if self._is_ending:
+                        break
+                    self._idle.discard(this)
+                    self._under_way += 1
+                return job
+        return None
+
+    def _wait_for_report(self, before: int) -> None:
+        """Waits until there are more reports than before, or no job is wanted any more."""
+        with self._changed:
+            while self._reports == before and not self._is_ending:
+                if not self._under_way:
+                    raise RuntimeError("there is no job now, and none is under way whose report could be waited for")
+                self._changed.wait(_POLL)
+
+    def _pass_on(self, job: Job, report: Report) -> bool:
+        """Tells of a report; whether the job is to be stopped."""
+        with self._telling:
+            if self._error is not None:
+                return False
+            try:
+                must_stop = self._tell(job, report)
+            except BaseException as error:
+                self._fail(error)  # before anybody else tells
+                raise
+        with self._changed:
+            self._reports += 1
+            self._under_way -= "state" in report
+            self._changed.notify_all()
+        return bool(must_stop)
 
     def _done(self, job: Job, worker: Worker) -> Report:
         """Has a job done, again if need be, and gives its last report."""
@@ -148,17 +202,22 @@ class Crew:
                 return failed(str(error))
             except WorkerDiedError as error:
                 deaths.append(str(error))
-            if self._stop.is_requested or self._error is not None:
+            if self._is_ending:
                 return {"state": STOPPED}
-        return failed(f"its process {deaths[-1]}; it was begun {MAX_DEATHS} times, and each time its process died")
+        return failed(f"its process {deaths[-1]}; it was begun {MAX_DEATHS} times, and never came to its end")
 
     def _followed(self, job: Job, worker: Worker) -> Report:
         """Passes the reports of a job on, and gives the last one."""
         is_cancelled = False
-        while "state" not in (report := worker.next()):
-            with self._guard:
-                must_stop = self._error is None and self._tell(job, report)
-            if must_stop and not is_cancelled:
-                is_cancelled = True
-                worker.cancel()
+        try:
+            while "state" not in (report := worker.next()):
+                if self._pass_on(job, report) and not is_cancelled:
+                    is_cancelled = True
+                    worker.cancel()
+        except WorkerDiedError:
+            if is_cancelled:
+                return {"state": STOPPED}
+            raise
+        if report["state"] == STOPPED and not is_cancelled and not self._is_ending:
+            raise WorkerDiedError("was stopped by somebody else")
         return report

@@ -31,7 +31,7 @@ class LocalEngine:
         """How many jobs it does at a time."""
         return self._workers
 
-    def run(self, jobs: Iterator[Job], tell: Tell, stop: Stop) -> None:
+    def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
         """Does all jobs; see :meth:`ssnt.engines.base.Engine.run`."""
         Crew([LocalWorker() for _ in range(self._workers)], jobs, tell, stop).run()
 
@@ -118,7 +118,7 @@ class LocalWorker:
     def _start(self) -> subprocess.Popen[str]:
         try:
             return subprocess.Popen(
-                [sys.executable, "-m", "ssnt.engines.worker"],
+                python_command("ssnt.engines.worker"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -139,10 +139,15 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def python_command(module: str) -> list[str]:
+    """What runs a module in another Python process; files of the working directory are no code (``-P``)."""
+    return [sys.executable, "-P", "-m", module]
+
+
 def python_path() -> str:
-    """Where another Python process finds this same package."""
+    """Where another Python process finds this same package. An empty entry would be the working directory."""
     home = str(Path(__file__).parents[2])
-    return os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.pathsep.join([home, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
 
 
 def _send(process: subprocess.Popen[str], message: dict[str, Any]) -> bool:

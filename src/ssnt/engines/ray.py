@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -25,6 +26,13 @@ from ssnt.interrupts import Stop
 _POLL = 0.5  # seconds between looks at whether an actor that does not come is still waited for
 _PATIENCE = 10.0  # seconds to reach a cluster, and for an actor to end its process
 _TALKS = 4  # calls to an actor at a time: one waits for a report, and others stop the job
+
+_CLIENT = "ray://"
+_LONG = 30.0  # seconds after which it is told that an actor waits
+_WAITING = (
+    "a worker has been waiting for a free CPU of the Ray cluster for 30 seconds; others use it, or there are more "
+    "workers (--workers, hardware.workers) than CPUs"
+)
 
 _STORE = 128 * 2**20  # bytes for what jobs and reports pass through, which are small
 
@@ -55,23 +63,30 @@ class RayEngine:
         if self._address is None:
             return cores()
         with self.connected() as ray:
-            return max(1, int(ray.cluster_resources().get("CPU", 1)))
+            return _cpus(ray)
 
-    def run(self, jobs: Iterator[Job], tell: Tell, stop: Stop) -> None:
+    def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
         """Does all jobs; see :meth:`ssnt.engines.base.Engine.run`.
 
         Raises:
-            ConfigError: The cluster cannot be reached.
+            ConfigError: The cluster cannot be reached, or has no CPUs.
         """
-        with self.connected():
-            Crew([RayWorker() for _ in range(self.workers)], jobs, tell, stop).run()
+        with self.connected() as ray:
+            cpus = _cpus(ray)
+            count = self._asked or (cores() if self._address is None else cpus)
+            Crew([RayWorker() for _ in range(count)], jobs, tell, stop).run()
 
     @contextmanager
     def connected(self) -> Iterator[Any]:
-        """Ray with a connection to the cluster, which is closed afterwards unless it was there before."""
+        """Ray with a connection to the cluster, which is closed afterwards unless it was there before.
+
+        Raises:
+            ConfigError: The cluster cannot be reached, or there is a connection to another one.
+        """
         import ray
 
         if ray.is_initialized():
+            _check_same(ray, self._address)
             yield ray
             return
         with _same_signals():
@@ -87,7 +102,7 @@ class RayWorker:
     """An actor that does jobs, as the process sees it that gives them. One that has died is replaced."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()  # of what is below
+        self._guard = threading.RLock()  # of what is below
         self._is_stopping = False
         self._actor: Any = None
         self._is_alive = False  # before that, an actor waits for a core, maybe for long, and cannot answer
@@ -107,12 +122,21 @@ class RayWorker:
             self._actor = self._actor or _new_actor()
             with _deaths(self):
                 begun = self._actor.begin.remote(job)
+        waited = 0.0
         while not ray.wait([begun], timeout=_POLL)[0]:
             if self._is_stopping:
                 raise WorkerDiedError("was told to stop")
+            waited += _POLL
+            if waited == _LONG:
+                warnings.warn(_WAITING, stacklevel=1)
         with _deaths(self):
             ray.get(begun)
-        self._is_alive = True
+        with self._guard:
+            if self._actor is None:
+                raise WorkerDiedError("was told to stop")
+            self._is_alive = True
+            if self._is_stopping:  # whoever wanted that could not tell the actor
+                self._ask_to("stop")
 
     def next(self) -> Report:
         """Waits for the next report of the job; the last one has a ``state``.
@@ -122,8 +146,11 @@ class RayWorker:
         """
         import ray
 
+        actor = self._actor
+        if actor is None:
+            raise WorkerDiedError("was told to stop")
         with _deaths(self):
-            report: Report = ray.get(self._actor.next.remote())
+            report: Report = ray.get(actor.next.remote())
         return report
 
     def cancel(self) -> None:
@@ -150,9 +177,14 @@ class RayWorker:
             self._end("close")
 
     def forget(self) -> None:
-        """Has the next job done by a new actor."""
-        self._actor = None
-        self._is_alive = False
+        """Has the next job done by a new actor; this one is ended, should it still live where it cannot be reached."""
+        import ray
+
+        with self._guard:
+            actor, self._actor, self._is_alive = self._actor, None, False
+        if actor is not None:
+            with suppress(Exception):
+                ray.kill(actor)
 
     def _ask_to(self, do: str) -> Any:
         """Calls a method of the actor, if it lives."""
@@ -164,12 +196,9 @@ class RayWorker:
     def _end(self, how: str) -> None:
         import ray
 
-        actor = self._actor
         answer = self._ask_to(how)
         if answer is not None:  # a process that outlives its actor ends too, but only after it has saved
             ray.wait([answer], timeout=_PATIENCE)
-        if actor is not None:
-            ray.kill(actor)
         self.forget()
 
 
@@ -179,9 +208,9 @@ def _deaths(worker: RayWorker) -> Iterator[None]:
 
     Raises:
         WorkerDiedError: It has died, or its process has.
-        CannotStartError: It cannot have a process.
+        CannotStartError: It cannot have a process, or there cannot be such an actor.
     """
-    from ray.exceptions import RayActorError, RayTaskError
+    from ray.exceptions import RayActorError, RayError, RayTaskError
 
     try:
         yield
@@ -191,7 +220,14 @@ def _deaths(worker: RayWorker) -> Iterator[None]:
         raise
     except RayActorError as error:
         worker.forget()
-        raise WorkerDiedError(f"was lost with its Ray actor ({str(error).strip().splitlines()[0]})") from None
+        raise WorkerDiedError(f"was lost with its Ray actor ({_first_line(error)})") from None
+    except RayError as error:
+        worker.forget()
+        raise CannotStartError(f"Ray cannot have it done ({type(error).__name__}: {_first_line(error)})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _new_actor() -> Any:
@@ -211,19 +247,59 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
     """Starts a cluster on this machine, or joins one.
 
     Raises:
-        ConfigError: It cannot be reached.
+        ConfigError: It cannot be started, or not be reached.
     """
+    from ray.exceptions import RayError
+
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
-    if address is None:
-        ray.init(address="local", num_cpus=workers, include_dashboard=False, object_store_memory=_STORE, **quiet)
-        return
-    _check_reachable(address)
+    if address is not None:
+        _check_reachable(address)
     try:
-        ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        raise ConfigError(_unreachable(address, str(error).strip().splitlines()[0])) from error
+        if address is None:
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, object_store_memory=_STORE, **quiet)
+        else:
+            ray.init(address=address, **quiet)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
+        why = _first_line(error)
+        if address is None:
+            raise ConfigError(
+                f"a Ray cluster could not be started on this machine ({why}); use --engine local"
+            ) from error
+        guarded = "; one that is guarded by a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN in the environment"
+        raise ConfigError(_unreachable(address, why) + guarded) from error
+
+
+def _cpus(ray: Any) -> int:
+    """How many CPUs the cluster has.
+
+    Raises:
+        ConfigError: None, so that jobs would wait for ever.
+    """
+    cpus = int(ray.cluster_resources().get("CPU", 0))
+    if not cpus:
+        raise ConfigError("the Ray cluster has no CPUs for jobs; add a machine to it, or start it with --num-cpus")
+    return cpus
+
+
+def _check_same(ray: Any, address: str | None) -> None:
+    """Looks whether the connection that is there already is the one that is asked for.
+
+    Raises:
+        ConfigError: It is another one, or there is nothing at the address.
+    """
+    if address is None or ":" not in address:
+        return  # whichever there is
+    _check_reachable(address)
+    here = ray.get_runtime_context().gcs_address
+    asked, found = _resolved(ray, address), _resolved(ray, here)
+    if asked == found or (address.startswith(_CLIENT) and asked[0] == found[0]):  # clients have another port
+        return
+    raise ConfigError(
+        f"this process is connected to the Ray cluster {here!r} already, and cannot use {address!r} too; leave "
+        "--address (hardware.address) out, or call ray.shutdown() first"
+    )
 
 
 def _check_reachable(address: str) -> None:
@@ -232,13 +308,26 @@ def _check_reachable(address: str) -> None:
     Raises:
         ConfigError: There is nothing.
     """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, port = _host_and_port(address)
     if not host:
         return  # such as auto
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
     except (OSError, ValueError) as error:
         raise ConfigError(_unreachable(address, str(error))) from None
+
+
+def _host_and_port(address: str) -> tuple[str, str]:
+    host, _, port = address.removeprefix(_CLIENT).rpartition(":")
+    return host.strip("[]"), port
+
+
+def _resolved(ray: Any, address: str) -> tuple[str, str]:
+    """An address with the number of its machine, as Ray knows it."""
+    host, port = _host_and_port(address)
+    with suppress(OSError):
+        host = socket.gethostbyname(host)
+    return (ray.util.get_node_ip_address() if host.startswith("127.") else host), port
 
 
 def _unreachable(address: str, why: str) -> str:
@@ -251,9 +340,13 @@ def _unreachable(address: str, why: str) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """In this block Ray does not print what it thinks of dead workers, which it would on standard output."""
-    from ray._private import worker
+    try:
+        from ray._private import worker
 
-    before = getattr(worker, "_worker_logs_enabled", True)
+        before = worker._worker_logs_enabled
+    except (ImportError, AttributeError):  # another version of Ray, which then prints
+        yield
+        return
     worker._worker_logs_enabled = False
     try:
         yield

@@ -27,7 +27,8 @@ class Desk:
     """Where orders arrive, while the main thread works on one.
 
     Whoever asks that a job be given up is heard at once, where it can be given up: so by a signal, which the main
-    thread handles. It is sent once for a job, as a second one would end the job before it has saved.
+    thread handles. There may be others: a signal to all processes of a run comes here too, and then the input ends. No
+    second one keeps a job from saving; whoever does not want to wait for that kills this process.
     """
 
     def __init__(self) -> None:
@@ -38,15 +39,19 @@ class Desk:
 
     def listen(self, lines: Iterable[str]) -> None:
         """Takes orders until there are no more, which also ends what is going on."""
-        for line in lines:
-            message = json.loads(line)
-            if "cancel" in message:
-                self._interrupt()
-            else:
-                self._orders.put(message)
-        self._is_over = True
-        self._orders.put(None)
-        self._interrupt()
+        try:
+            for line in lines:
+                message = json.loads(line)
+                if "cancel" in message:
+                    self._interrupt()
+                else:
+                    self._orders.put(message)
+        except ValueError:  # whoever gives the orders was killed in the middle of a line
+            pass
+        finally:
+            self._is_over = True
+            self._orders.put(None)
+            self._interrupt()
 
     def next(self) -> dict[str, Any] | None:
         """Waits for the next order; None if there is none, or nobody waits for it."""
@@ -55,7 +60,7 @@ class Desk:
 
     def work(self, order: dict[str, Any], tell: Callable[[Report], None]) -> Report:
         """Does what an order says, and gives its last report."""
-        stop = Stop()
+        stop = Stop(second_ends=False)
         try:
             with stop.on_signals():
                 self._allow(True)
@@ -86,9 +91,14 @@ def perform(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop) -
     except (TrainingInterrupted, StopNow):
         return {"state": STOPPED}
     except SsntError as error:
-        return failed(str(error), is_lasting=isinstance(error, DataError))
+        return failed(str(error), is_lasting=isinstance(error, DataError), kind=_kind(error))
     except Exception as error:  # of one job, which is no reason to give the others up
-        return failed(f"{type(error).__name__}: {error}")
+        return failed(f"{type(error).__name__}: {error}", kind=_kind(error))
+
+
+def _kind(error: Exception) -> str:
+    """The name of an error's class, or of that which a private one is a case of."""
+    return next(one.__name__ for one in type(error).__mro__ if not one.__name__.startswith("_"))
 
 
 def _found(name: str) -> JobFunction:

@@ -52,7 +52,7 @@ class BulkSettings:
     search: SearchName | None = None
     beam: int | None = None
     nbest: int = 1
-    batch_size: int = 64
+    batch_size: int = 256
     form: str = "text"
     align: bool = False
 

@@ -14,25 +14,30 @@ Only the best models are kept (``sweep.keep``). Of other trials the settings, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ssnt.checkpoint.folder import CONFIG, TRAINING
 from ssnt.checkpoint.folder import METRICS as METRICS_FILE
-from ssnt.checkpoint.ours import is_blank, is_record, shown
+from ssnt.checkpoint.folder import TRAINING
+from ssnt.checkpoint.ours import is_blank, is_record, other_files, own_files, shown
 from ssnt.config import Config, SweepRunConfig, dump_config
-from ssnt.errors import ConfigError
-from ssnt.files import write_text
+from ssnt.errors import ConfigError, InUseError
+from ssnt.files import check_not_both, write_text
 from ssnt.sweeps.result import Trial, ranked, shown_params, to_csv
+from ssnt.training.records import check_unchanged, read_record, write_record
 from ssnt.training.run_directory import MAY_CHANGE as MAY_CHANGE_IN_TRAINING
-from ssnt.training.run_directory import RunDirectory, check_unchanged, read_record, remove, write_record
+from ssnt.training.run_directory import RunDirectory, remove
 
 MAY_CHANGE = frozenset({"sweep.trials", "sweep.keep", "out", "training.checkpoint_minutes", "training.tensorboard"}) | {
     name for name in MAY_CHANGE_IN_TRAINING if name.startswith(("data.", "hardware."))
 }
 """Settings that a sweep may go on with when they have changed. What trials have in common has to stay."""
 
+_SQLITE_ENDINGS = ("", "-journal", "-wal", "-shm")
+_TRIAL = re.compile(r"[0-9]{4,9}")
 _HEADER = "# A sweep of ssnt. To go on with it: ssnt sweep --resume --out DIRECTORY\n"
 
 
@@ -62,8 +67,7 @@ class SweepDirectory:
         Raises:
             ConfigError: So.
         """
-        if resume and overwrite:
-            raise ConfigError("--resume goes on with what is there and --overwrite replaces it; give one of them")
+        check_not_both(resume=resume, overwrite=overwrite)
         if self.out.exists() and not self.out.is_dir():
             raise ConfigError(f"{self.out}: is a file; choose another directory for the sweep (--out, out)")
         has_sweep = is_record(self.record)
@@ -81,6 +85,23 @@ class SweepDirectory:
                 f"{self.out}: exists, and holds other files ({shown(found)}) and no sweep; choose another directory "
                 "(--out, out)"
             )
+        if overwrite and (foreign := self._foreign()):
+            raise ConfigError(
+                f"{self.out}: with the sweep, files would be deleted that ssnt has not written ({shown(foreign)}); "
+                "move them elsewhere, or choose another directory (--out, out)"
+            )
+
+    def _foreign(self) -> list[str]:
+        """What is somebody else's in the directories that are deleted with a sweep."""
+        places = sorted(self.trials.glob("*")) if _is_directory(self.trials) else [self.trials]
+        found: list[Path] = []
+        for place in filter(os.path.lexists, (*places, self.best)):
+            is_expected = place == self.best or (place.parent == self.trials and _TRIAL.fullmatch(place.name))
+            if is_expected and _is_directory(place):
+                found += [place / name for name in other_files(place)]
+            else:
+                found.append(place)
+        return [str(one.relative_to(self.out)) for one in found]
 
     def _found(self) -> list[str]:
         """What is in the directory; the lock of a process that was killed does not count."""
@@ -101,7 +122,8 @@ class SweepDirectory:
 
     def clear(self) -> None:
         """Deletes a sweep; its record last, so that what is left after an interruption can be deleted again."""
-        for one in (self.table, self.best_settings, *self.out.glob(f"{self.study.name}*"), self.trials, self.best):
+        study = [self.study.with_name(self.study.name + ending) for ending in _SQLITE_ENDINGS]
+        for one in (self.table, self.best_settings, *study, self.trials, self.best):
             remove(one)
         remove(self.record)
 
@@ -143,25 +165,33 @@ class SweepDirectory:
         about += f"# {shown_params(trial.params)}\n# ssnt train {self.best_settings.name} --out DIRECTORY\n"
         write_text(self.best_settings, about + dump_config(settings))
 
-    def thin(self, trials: Sequence[Trial], metric: str, keep: int) -> None:
-        """Deletes the models of all finished trials but the best ones; their settings, scores and logs stay."""
+    def thin(self, trials: Sequence[Trial], metric: str, keep: int, under_way: Collection[int] = ()) -> None:
+        """Deletes the models of all finished trials but the best ones; their settings, scores and logs stay.
+
+        Args:
+            trials: All trials.
+            metric: What they are compared by.
+            keep: How many of the best ones stay.
+            under_way: The numbers of trials whose processes may still write, though they are to be given up.
+        """
         complete = [one for one in ranked(trials, metric) if one.state == "complete"]
         kept = {one.number for one in complete[:keep]}
         for one in trials:
-            if one.state != "running" and one.number not in kept:
+            if one.state != "running" and one.number not in kept and one.number not in under_way:
                 self._thin(self.trial(one.number))
 
     def _thin(self, place: Path) -> None:
         run = RunDirectory(place)
         if not place.is_dir() or not (run.has_model or run.last.exists() or any(run.training.glob("epoch-*"))):
             return
-        remove(place / CONFIG)  # first: what is left never looks like a model
-        for one in place.iterdir():
-            if one.name not in (TRAINING, METRICS_FILE):
-                remove(one)
-        for one in run.training.iterdir() if run.training.is_dir() else ():
-            if one not in (run.record, run.log):
-                remove(one)
+        with suppress(InUseError), run.locked():  # a process that a killed sweep has left behind may still be saving
+            for one in own_files(place):  # config.yaml first: what is left never looks like a model
+                if one not in (place / METRICS_FILE, run.record, run.log):
+                    remove(one)
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def sweep_config(out: str | Path) -> SweepRunConfig:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from typing import NoReturn
 
 from ssnt.config import Config, SweepRunConfig
 from ssnt.data.prepared import prepare
 from ssnt.engines import make_engine
-from ssnt.engines.base import DONE, FAILED, Engine, Job, Report
-from ssnt.errors import ConfigError, ModelError
+from ssnt.engines.base import DONE, FAILED, Engine, Job, Report, one_at_a_time
+from ssnt.errors import ConfigError, DataError, ModelError, SsntError, StorageError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.sweeps.directory import SweepDirectory
 from ssnt.sweeps.result import SweepResult, Trial, ranked, shown_params
 from ssnt.sweeps.space import Space
-from ssnt.sweeps.study import Study, quiet_optuna, require_optuna
+from ssnt.sweeps.study import Study, quiet_optuna, require_optuna, storage_errors
 from ssnt.training.checkpoints import read_checkpoint
 from ssnt.training.display import Display, choose_display
 from ssnt.training.fit import check_settings
-from ssnt.training.job import TRAIN
+from ssnt.training.job import TRAIN, check_hardware
 from ssnt.training.progress import Progress
-from ssnt.training.run_directory import RunDirectory, with_whole_paths
+from ssnt.training.records import with_whole_paths
+from ssnt.training.run_directory import RunDirectory
+
+_OWN_FAULTS = {one.__name__ for one in (ConfigError, DataError, ModelError)}
+"""Errors of a trial that are because of its settings: it would fail again. Others, such as a full disk, go by."""
 
 
 def run_sweep(
@@ -51,17 +56,24 @@ def run_sweep(
     Raises:
         ConfigError: A setting is missing or cannot be tried, the directory exists, or there is nothing to go on with.
         DataError: The data cannot be used, or has changed since the sweep was started.
-        ModelError: All trials have failed.
-        StorageError: A file cannot be written.
+        ModelError: All trials have failed, or some could not be finished for a reason that is not in their settings;
+            the sweep can go on later.
+        StorageError: A file cannot be written; the sweep can go on when it can be.
         TrainingInterrupted: The sweep was stopped by a signal; it is a KeyboardInterrupt.
     """
     require_optuna()
-    _check_hardware(config)
+    if config.training.per_tag:
+        raise ConfigError(
+            "setting 'training.per_tag': a trial of a sweep is the training of one model; set it to false, and train "
+            "one model for each set of tags with the settings that the sweep finds"
+        )
+    check_hardware(config.hardware, "the trials of a sweep")
     config = with_whole_paths(config)
-    out = check_settings(config)
+    common = _trial_settings(config)
+    out = check_settings(common)
     if config.data.dev is None:
         raise ConfigError("setting 'data.dev': expected the data that trials are compared on (--dev), got none")
-    space = Space(_trial_settings(config))
+    space = Space(common)
     directory = SweepDirectory(out)
     directory.check(resume=resume, overwrite=overwrite)
     hardware = config.hardware
@@ -75,7 +87,7 @@ def run_sweep(
         with stop.on_signals(), quiet_optuna(), directory.locked():
             directory.check(resume=resume, overwrite=overwrite)  # somebody may have come before
             try:
-                with stop.giving_up_allowed():
+                with stop.giving_up_allowed(), storage_errors(directory.study):
                     _open(config, directory, resume=resume, overwrite=overwrite)
                     sweep = _Sweep(config, space, directory, shown)
             except StopNow:
@@ -85,36 +97,12 @@ def run_sweep(
         shown.close()
 
 
-def _check_hardware(config: SweepRunConfig) -> None:
-    """Refuses what trials cannot have, which are trained by one process in one thread each.
-
-    Raises:
-        ConfigError: A setting asks for it.
-    """
-    if config.training.per_tag:
-        raise ConfigError(
-            "setting 'training.per_tag': a trial of a sweep is the training of one model; set it to false, and train "
-            "one model for each set of tags with the settings that the sweep finds"
-        )
-    hardware = config.hardware
-    if hardware.devices * hardware.nodes > 1:
-        raise ConfigError(
-            "setting 'hardware.devices': each trial of a sweep is trained by one process; set hardware.devices and "
-            "hardware.nodes to 1, and hardware.workers to the number of trials at a time"
-        )
-    if hardware.accelerator == "gpu":
-        raise ConfigError(
-            "setting 'hardware.accelerator': the trials of a sweep are trained on the CPU, got 'gpu'; set it to cpu "
-            "or auto"
-        )
-
-
 def _trial_settings(config: SweepRunConfig) -> SweepRunConfig:
     """What all trials have in common: chosen by the metric of the sweep, trained by the CPU in one thread."""
     return config.model_copy(
         update={
             "validation": config.validation.model_copy(update={"metric": config.sweep.metric}),
-            "hardware": config.hardware.model_copy(update={"accelerator": "cpu", "threads": 1}),
+            "hardware": config.hardware.of_a_worker(),
         }
     )
 
@@ -149,23 +137,48 @@ class _Sweep:
         self._study = Study(directory.study, config.sweep, space)
         self._numbers: dict[str, int] = {}
         self._published: int | None = None
+        self._under_way: set[int] = set()  # trials that processes work on
+        self._stop = Stop()
+        self._trouble: SsntError | None = None
 
     def run(self, engine: Engine, stop: Stop) -> SweepResult:
         """Trains what is left to train."""
+        self._stop = stop
         try:
-            if self._study.is_over:
-                self._display.note(f"{self._directory.out}: all {self._study.total} trials are done already")
-            else:
-                engine.run(self._jobs(), self._tell, stop)
-            self._display.close()
-            self._keep()
+            with storage_errors(self._directory.study):
+                if self._study.is_over:
+                    self._display.note(f"{self._directory.out}: all {self._study.total} trials are done already")
+                else:
+                    engine.run(*one_at_a_time(self._jobs(), self._tell), stop)
+                self._display.close()
+                if self._trouble is None:
+                    self._keep()
         except StopNow:
             stop.request()
-        if stop.is_requested and not self._study.is_over:
-            done = f"{self._done} of {self._study.total} trials are done"
-            again = f"ssnt sweep --resume --out {shlex.quote(str(self._directory.out))}"
-            raise _interrupted(self._display, f"stopped; {done}; go on with: {again}")
+        except StorageError as error:
+            raise StorageError(error.errno, f"{error}\n{self._how_to_go_on()}") from error
+        if not self._study.is_over:
+            self._raise_unfinished()
         return self._result()
+
+    def _raise_unfinished(self) -> NoReturn:
+        """Tells why a sweep ends before its trials are done, and how it goes on.
+
+        Raises:
+            TrainingInterrupted: Somebody has stopped it.
+            SsntError: Something is wrong that is not the fault of a trial.
+        """
+        if self._trouble is not None:
+            raise self._trouble
+        if self._stop.is_requested:
+            raise _interrupted(self._display, f"stopped; {self._how_to_go_on()}")
+        left = [f"trial {one.name}" for one in self._study.trials() if one.state == "running"]
+        who = f"the processes of {', '.join(left)} were stopped from outside" if left else "not all trials were begun"
+        raise ModelError(f"{self._directory.out}: {who}\n{self._how_to_go_on()}")
+
+    def _how_to_go_on(self) -> str:
+        again = f"ssnt sweep --resume --out {shlex.quote(str(self._directory.out))}"
+        return f"{self._done} of {self._study.total} trials are done; go on with: {again}"
 
     @property
     def _done(self) -> int:
@@ -188,6 +201,7 @@ class _Sweep:
             return
         name = f"trial {trial.name}"
         self._numbers[name] = trial.number
+        self._under_way.add(trial.number)
         yield Job(name, TRAIN, {"config": settings.model_dump()})
 
     def _is_given_up(self, trial: Trial) -> bool:
@@ -205,6 +219,8 @@ class _Sweep:
     def _tell(self, job: Job, report: Report) -> bool:
         """Takes notice of a report; whether the trial is to be given up."""
         number, state = self._numbers[job.name], report.get("state")
+        if state is not None:
+            self._under_way.discard(number)
         if self._study.trial(number).state != "running":  # given up, and the job is ending
             if state is not None:
                 self._keep()
@@ -212,7 +228,7 @@ class _Sweep:
         if state == DONE:
             self._complete(number, report)
         elif state == FAILED:
-            self._fail(number, str(report["message"]))
+            self._fail_or_stop(number, report)
         elif report.get("value") is not None:
             self._display.show_part(
                 self._overall(), f"{job.name} epoch {report['epoch']}  {_measured(report)}", is_done=False
@@ -231,6 +247,17 @@ class _Sweep:
         self._keep()
         self._show_end(number, f"dev {self._metric} {value:.4f}")
 
+    def _fail_or_stop(self, number: int, report: Report) -> None:
+        """Notes that a trial has failed, if it would again; else the sweep stops, so that no trial is lost by it."""
+        message = str(report["message"])
+        if report.get("kind") in _OWN_FAULTS:
+            self._fail(number, message)
+        elif self._trouble is None:
+            error = StorageError if report.get("kind") == StorageError.__name__ else ModelError
+            about = f"{self._directory.out}: trial {self._study.trial(number).name} could not go on: {message}"
+            self._trouble = error(f"{about}\nwhen this is mended, the sweep goes on: {self._how_to_go_on()}")
+            self._stop.request()
+
     def _fail(self, number: int, message: str) -> None:
         self._study.fail(number, message)
         self._keep()
@@ -243,12 +270,13 @@ class _Sweep:
         if best is not None and best.number != self._published:
             self._directory.publish(best, self._own_settings(best), self._metric)
             self._published = best.number
-        self._directory.thin(trials, self._metric, self._config.sweep.keep)
+        self._directory.thin(trials, self._metric, self._config.sweep.keep, self._under_way)
         self._directory.write_table(trials, self._metric)
 
     def _own_settings(self, trial: Trial) -> Config:
         """The settings of a trial for a training of its own, on the hardware that the user has asked for."""
-        return self._space.config(trial.params).model_copy(update={"hardware": self._config.hardware, "out": None})
+        hardware = self._config.hardware.without_engine()  # one model is trained without an engine
+        return self._space.config(trial.params).model_copy(update={"hardware": hardware, "out": None})
 
     def _overall(self) -> str:
         return f"{self._done}/{self._study.total} trials"

@@ -47,7 +47,9 @@ class Space:
     @property
     def size(self) -> int:
         """How many points the grid has."""
-        return math.prod(len(values) for values in self._lists().values())
+        return math.prod(
+            values.count if isinstance(values, RangeConfig) else len(values) for values in self._dimensions.values()
+        )
 
     @property
     def max_epochs(self) -> int:
@@ -84,8 +86,7 @@ class Space:
             if self.is_grid or not isinstance(values, RangeConfig):
                 found[name] = CategoricalDistribution(self._lists()[name])
                 continue
-            # a step that does not end at high: Optuna would say so every time
-            high = values.high if values.step is None else values.values()[-1]
+            high = values.last  # not values.high: of a step that does not end there, Optuna would tell every time
             if _is_whole(name):
                 found[name] = IntDistribution(int(values.low), int(high), log=values.log, step=int(values.step or 1))
             else:

@@ -7,6 +7,7 @@ that only this process remembers.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import sqlite3
 import warnings
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ssnt.config import SweepConfig
-from ssnt.errors import ConfigError
+from ssnt.errors import ConfigError, StorageError
 from ssnt.metrics import METRICS
 from ssnt.sweeps.result import State, Trial
 from ssnt.sweeps.space import Space
@@ -57,6 +58,24 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """In this block a study that cannot be written, such as on a full disk, is an error like that of any other file.
+
+    Raises:
+        StorageError: So.
+    """
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        cause = getattr(error.__cause__ or error, "orig", None) or error
+        message = f"{path}: could not be written ({cause}); free some space, or choose another place"
+        raise StorageError(errno.EIO, message) from error
+
+
 class Study:
     """The trials of a sweep.
 
@@ -72,8 +91,9 @@ class Study:
         self._sweep = sweep
         self._space = space
         self._distributions = space.distributions()
+        storage = _storage(path)
         self._study = optuna.create_study(
-            storage=_storage(path),
+            storage=storage,
             study_name=_NAME,
             direction="maximize" if METRICS[sweep.metric].is_higher_better else "minimize",
             pruner=_pruner(sweep.pruner, space.max_epochs),
@@ -82,8 +102,13 @@ class Study:
         # nobody else writes to the file, so that what is in it need not be read again and again
         found = self._study.get_trials(deepcopy=False)
         self._trials = {one.number + 1: _trial(one) for one in found if one.state.name != "WAITING"}
+        study_id = storage.get_study_id_from_name(_NAME)
         self._running = {
-            one.number + 1: optuna.Trial(self._study, one._trial_id) for one in found if one.state.name == "RUNNING"
+            one.number + 1: optuna.Trial(
+                self._study, storage.get_trial_id_from_study_id_trial_number(study_id, one.number)
+            )
+            for one in found
+            if one.state.name == "RUNNING"
         }
         self._is_waiting = len(found) > len(self._trials)
 
@@ -122,7 +147,7 @@ class Study:
         for trial in self._running.values():
             self._study.sampler = _sampler(self._sweep, trial.number)
             for name, distribution in self._distributions.items():
-                trial._suggest(name, distribution)  # draws what was not yet drawn when the process was killed
+                _draw(trial, name, distribution)  # what was not yet drawn when the process was killed
             self._begin(trial)
         return [self._trials[number] for number in self._running]
 
@@ -181,6 +206,17 @@ def _storage(path: Path) -> Any:
             "poolclass": StaticPool,  # one thread at a time, whichever, and no other process
         },
     )
+
+
+def _draw(trial: optuna.Trial, name: str, distribution: Any) -> None:
+    """Draws a value, unless the trial has one."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    if isinstance(distribution, CategoricalDistribution):
+        trial.suggest_categorical(name, distribution.choices)
+        return
+    suggest: Any = trial.suggest_int if isinstance(distribution, IntDistribution) else trial.suggest_float
+    suggest(name, distribution.low, distribution.high, step=distribution.step, log=distribution.log)
 
 
 def _sampler(sweep: SweepConfig, number: int) -> Any:

@@ -12,6 +12,7 @@ module             what
 ``schedule``       the step size as a function of the step
 ``checkpoints``    files to go on from, and averages of weights
 ``run_directory``  what the directory of a run holds, and who may write there
+``records``        settings and data that a run was started with, to be the same when it goes on
 ``logs``           ``log.csv`` and TensorBoard
 ``display``        what the user sees
 ``processes``      several processes that train one model

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ssnt.config import Config
+from ssnt.config import Config, HardwareConfig
 from ssnt.engines.base import DONE, Report
+from ssnt.errors import ConfigError
 from ssnt.interrupts import Stop
 from ssnt.training.answers import answers_of
 from ssnt.training.display import Display
@@ -20,6 +21,32 @@ TRAIN = "ssnt.training.job:train_job"
 
 WAIT = 120.0
 """Seconds to wait for a process of a training before, whose owner was killed and which is still saving."""
+
+
+def check_hardware(hardware: HardwareConfig, models: str) -> None:
+    """Refuses what processes that train one model each, on the CPU and in one thread, would have to ignore.
+
+    Args:
+        hardware: What the user has asked for.
+        models: What messages call the models.
+
+    Raises:
+        ConfigError: A setting asks for it.
+    """
+    if hardware.devices * hardware.nodes > 1:
+        raise ConfigError(
+            f"setting 'hardware.devices': each of {models} is trained by one process; set hardware.devices and "
+            "hardware.nodes to 1, and hardware.workers to the number that are trained at a time"
+        )
+    if hardware.accelerator == "gpu":
+        raise ConfigError(
+            f"setting 'hardware.accelerator': {models} are trained on the CPU, got 'gpu'; set it to cpu or auto"
+        )
+    if hardware.precision == "float16":
+        raise ConfigError(
+            f"setting 'hardware.precision': {models} are trained on the CPU, which cannot train in 'float16'; set it "
+            "to bfloat16 or float32"
+        )
 
 
 class _ReportingDisplay(Display):

@@ -28,7 +28,7 @@ from ssnt.data.prepared import regular_files
 from ssnt.data.readers import files_of, read_examples
 from ssnt.engines import make_engine
 from ssnt.engines.base import DONE, STOPPED, Engine, Job, Report
-from ssnt.errors import ConfigError, DataError, ModelError, SsntError
+from ssnt.errors import DataError, ModelError, SsntError
 from ssnt.evaluation import Evaluation, evaluate_model
 from ssnt.files import sha256_of, write_text
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
@@ -36,21 +36,12 @@ from ssnt.pipeline import PerTagTransducer, Transducer
 from ssnt.training.answers import AnsweredTransducer, Answers
 from ssnt.training.display import Display
 from ssnt.training.fit import check_settings, finished_because
-from ssnt.training.job import TRAIN
+from ssnt.training.job import TRAIN, check_hardware
 from ssnt.training.run_directory import RunDirectory
 from ssnt.training.tag_sets import by_tags, left_out_of, notes_on, shown_tags, some
 from ssnt.training.threads import limited_threads
 from ssnt.training.validation import FINAL_METRICS
 from ssnt.types import Example
-
-_OWN_HARDWARE: dict[str, object] = {
-    "accelerator": "cpu",
-    "threads": 1,
-    "engine": "local",
-    "address": None,
-    "workers": None,
-}
-"""Where each model is trained, as its own settings have it: the same wherever its process is."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +93,7 @@ def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Dis
         ModelError: Some models could not be trained; the others are saved.
         TrainingInterrupted: It was stopped by a signal.
     """
-    _check_hardware(config)
+    check_hardware(config.hardware, "the models of training.per_tag")
     out = check_settings(config)
     hardware = config.hardware
     engine = make_engine(hardware.engine, address=hardware.address, workers=hardware.workers)
@@ -127,30 +118,6 @@ def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Dis
             display.close()
             display.note(message)
             raise TrainingInterrupted(message) from None
-
-
-def _check_hardware(config: Config) -> None:
-    """Refuses what training in many processes of one thread each would have to ignore.
-
-    Raises:
-        ConfigError: A setting asks for it.
-    """
-    hardware = config.hardware
-    if hardware.devices * hardware.nodes > 1:
-        raise ConfigError(
-            "settings 'training.per_tag' and 'hardware.devices': each of these models is trained by one process; set "
-            "hardware.devices and hardware.nodes to 1, and hardware.workers to the number of models trained at a time"
-        )
-    if hardware.accelerator == "gpu":
-        raise ConfigError(
-            "settings 'training.per_tag' and 'hardware.accelerator': these models are trained on the CPU, got 'gpu'; "
-            "set hardware.accelerator to cpu or auto"
-        )
-    if hardware.precision == "float16":
-        raise ConfigError(
-            "settings 'training.per_tag' and 'hardware.precision': these models are trained on the CPU, which cannot "
-            "train in 'float16'; set hardware.precision to bfloat16 or float32"
-        )
 
 
 def _open(
@@ -234,7 +201,7 @@ def _own_config(config: Config, directory: RunDirectory, place: str, paths: Mapp
         update={
             "data": config.data.model_copy(update=data),
             "training": config.training.model_copy(update={"per_tag": False}),
-            "hardware": config.hardware.model_copy(update=_OWN_HARDWARE),
+            "hardware": config.hardware.of_a_worker(),
             "out": str(directory.out / place),
         }
     )
@@ -260,7 +227,7 @@ def _train_all(
     def tell(job: Job, report: Report) -> None:
         task, state = jobs[job], report.get("state")
         was_done = task in outcome.done
-        if state == STOPPED and stop.is_requested:
+        if state == STOPPED:
             outcome.done += [task] if not was_done and _is_finished(task) else []  # stopped while it answered
             return
         if state == DONE:
@@ -269,8 +236,7 @@ def _train_all(
             text = f"{task.name} {report['score']}"
         elif state is not None:
             # the advice in a message is about the training of one model; it is the whole that goes on
-            message = str(report.get("message", "its process was stopped from outside"))
-            message = message.replace(f"--out {task.config.out}", f"--out {whole}")
+            message = str(report["message"]).replace(f"--out {task.config.out}", f"--out {whole}")
             outcome.failed[task] = message
             outcome.done = [one for one in outcome.done if one is not task]
             outcome.lasting |= {task} if report.get("is_lasting") else set()

@@ -24,7 +24,7 @@ import torch.distributed as dist
 from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
 
 from ssnt.config import Config
-from ssnt.engines.local import python_path
+from ssnt.engines.local import python_command, python_path
 from ssnt.errors import ConfigError, ModelError, SsntError
 
 T = TypeVar("T")
@@ -276,7 +276,7 @@ def _start(config: Config, world: World, rank: int, resume: bool, overwrite: boo
         "PYTHONPATH": python_path(),
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "ssnt.training.processes"],
+        python_command("ssnt.training.processes"),
         stdin=subprocess.PIPE,
         stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
         env=environment,

@@ -17,23 +17,31 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ssnt.__about__ import __version__
 from ssnt.checkpoint.folder import MODELS, PENDING, TRAINING
-from ssnt.checkpoint.ours import LOCK, foreign_files, has_model, is_blank, is_ours, is_record, own_models, shown
+from ssnt.checkpoint.ours import (
+    LAST,
+    LOCK,
+    LOG,
+    TENSORBOARD,
+    foreign_files,
+    has_model,
+    is_blank,
+    is_ours,
+    is_record,
+    own_models,
+    shown,
+)
 from ssnt.checkpoint.publish import finish_move
 from ssnt.checkpoint.save import listed_files
-from ssnt.config import Config, flattened, read_settings, to_yaml
-from ssnt.config.files import SomeConfig
-from ssnt.errors import ConfigError, DataError
-from ssnt.files import write_text
-
-FORMAT_VERSION = 1
-"""Changes when a run is kept in a way that an older ssnt cannot go on from."""
+from ssnt.config import Config, read_settings
+from ssnt.errors import ConfigError, InUseError
+from ssnt.files import check_not_both
+from ssnt.training.records import check_unchanged, read_record, write_record
 
 MAY_CHANGE = frozenset(
     {
@@ -72,9 +80,9 @@ class RunDirectory:
         self.out = Path(out)
         self.training = self.out / TRAINING
         self.record = self.training / "config.yaml"
-        self.last = self.training / "last.ckpt"
-        self.log = self.training / "log.csv"
-        self.tensorboard = self.training / "tensorboard"
+        self.last = self.training / LAST
+        self.log = self.training / LOG
+        self.tensorboard = self.training / TENSORBOARD
 
     @property
     def has_run(self) -> bool:
@@ -103,8 +111,7 @@ class RunDirectory:
         Raises:
             ConfigError: So.
         """
-        if resume and overwrite:
-            raise ConfigError("--resume goes on with what is there and --overwrite replaces it; give one of them")
+        check_not_both(resume=resume, overwrite=overwrite)
         if self.out.exists() and not self.out.is_dir():
             raise ConfigError(f"{self.out}: is a file; choose another directory for the model (--out, out)")
         if resume:
@@ -230,7 +237,7 @@ class RunDirectory:
             wait: Seconds to wait for another one to end.
 
         Raises:
-            ConfigError: Another process is training here.
+            InUseError: Another process is training here.
         """
         try:
             import fcntl  # noqa: F401
@@ -241,7 +248,7 @@ class RunDirectory:
         deadline = time.monotonic() + wait
         while (file := self._lock_file()) is None:
             if time.monotonic() >= deadline:
-                raise ConfigError(f"{self.out}: another process is training here; wait for it, or choose another --out")
+                raise InUseError(f"{self.out}: another process is training here; wait for it, or choose another --out")
             time.sleep(0.2)
         with file:
             try:
@@ -279,91 +286,6 @@ class RunDirectory:
                 self.training.rmdir()
                 if is_new:
                     self.out.rmdir()
-
-
-def write_record(
-    path: Path, header: str, config: Config, hashes: Mapping[str, str], more: Mapping[str, Any] | None = None
-) -> None:
-    """Writes settings, the SHA-256 of the data that they are used with, and what else there is to remember."""
-    content = {
-        "format_version": FORMAT_VERSION,
-        "ssnt_version": __version__,
-        "data_sha256": dict(hashes),
-        **(more or {}),
-        "config": with_whole_paths(config).model_dump(),
-    }
-    write_text(path, header + to_yaml(content))
-
-
-def read_record(path: Path, cls: type[SomeConfig], what: str) -> tuple[SomeConfig, dict[str, str]]:
-    """The settings in a record, and the SHA-256 of the data.
-
-    Args:
-        path: The file.
-        cls: The class of the settings.
-        what: What messages call that which the record is of.
-
-    Raises:
-        ConfigError: It is no such record, or a newer ssnt has written it.
-    """
-    content = read_settings(path)
-    version = content.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ConfigError(
-            f"{path}: was written by a newer ssnt (format_version {version!r}, this ssnt goes on from "
-            f"{FORMAT_VERSION}); upgrade ssnt"
-        )
-    hashes = content.get("data_sha256")
-    if not isinstance(hashes, dict) or not isinstance(content.get("config"), dict):
-        raise ConfigError(f"{path}: is not the record of a {what}; choose another directory (--out)")
-    try:
-        return cls.model_validate(content["config"]), hashes
-    except ConfigError as error:
-        raise ConfigError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from None
-
-
-def check_unchanged(
-    out: Path,
-    before: tuple[Config, Mapping[str, str]],
-    now: tuple[Config, Mapping[str, str]],
-    may_change: Collection[str],
-    what: str,
-) -> None:
-    """Refuses to go on with other settings or data than something was started with.
-
-    Args:
-        out: Its directory.
-        before: The settings, and the SHA-256 of the data, that it was started with.
-        now: Those that it is to go on with.
-        may_change: Settings that do not matter.
-        what: What messages call it.
-
-    Raises:
-        ConfigError: A setting differs that matters; all such are named.
-        DataError: A data file has changed.
-    """
-    old, new = flattened(before[0].model_dump()), flattened(now[0].model_dump())
-    names = [name for name in dict.fromkeys((*new, *old)) if name not in may_change]
-    if differing := [name for name in names if old.get(name) != new.get(name)]:
-        changes = ", ".join(f"{name} (was {old.get(name)!r}, is {new.get(name)!r})" for name in differing)
-        raise ConfigError(
-            f"{out}: the {what} cannot go on with other settings than it was started with: {changes}; leave "
-            "them as they were, or start anew with --overwrite or another --out"
-        )
-    for part in ("train", "dev"):
-        if before[1].get(part) != now[1].get(part):
-            path = getattr(now[0].data, part) or f"data.{part}"
-            raise DataError(
-                f"{path}: the {part} data is not what the {what} in {out} was started with (its SHA-256 "
-                "differs); put the old file back, or start anew with --overwrite"
-            )
-
-
-def with_whole_paths(config: SomeConfig) -> SomeConfig:
-    """Settings whose files are found from any directory."""
-    names = {name: getattr(config.data, name) for name in ("train", "dev", "cache")}
-    whole = {name: os.path.abspath(path) for name, path in names.items() if path is not None}
-    return config.model_copy(update={"data": config.data.model_copy(update=whole)})
 
 
 def run_config(out: str | Path) -> Config:
