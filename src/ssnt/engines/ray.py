@@ -267,7 +267,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
             raise ConfigError(
                 f"a Ray cluster could not be started on this machine ({why}); use --engine local"
             ) from error
-        guarded = "; one that is guarded by a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN in the environment"
+        guarded = "; one that is guarded by a token needs RAY_AUTH_MODE=token in the environment, and the token"
         raise ConfigError(_unreachable(address, why) + guarded) from error
 
 
