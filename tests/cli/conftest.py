@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -29,7 +31,9 @@ def run() -> Run:
     app, runner = make_app(), CliRunner()
 
     def invoke(*arguments: str | Path, stdin: str | bytes = "") -> Outcome:
-        done = runner.invoke(app, [str(one) for one in arguments], input=stdin, catch_exceptions=False)
+        words = [str(one) for one in arguments]
+        with patch.object(sys, "argv", ["ssnt", *words]):
+            done = runner.invoke(app, words, input=stdin, catch_exceptions=False)
         assert "Traceback" not in done.stderr, done.stderr
         return Outcome(done.exit_code, done.stdout, done.stderr)
 

@@ -163,6 +163,8 @@ def called(error: BaseException, *, debug: bool = False) -> int:
     ("error", "code", "told"),
     [
         (DataError("a.tsv:3: no\na.tsv:4: no"), 2, "ssnt: error: a.tsv:3: no\nssnt: error: a.tsv:4: no\n"),
+        (DataError("m: (--resume, resume=True), (--out, out)"), 2, "ssnt: error: m: (--resume), (--out)\n"),
+        (DataError("leave out --resume (resume=True) to start"), 2, "ssnt: error: leave out --resume to start\n"),
         (StorageError(28, "m: could not be written"), 2, "ssnt: error: m: could not be written\n"),
         (FileNotFoundError(2, "No such file", "x/ä"), 2, "ssnt: error: x/ä: No such file\n"),
         (OSError(28, "No space left on device"), 2, "ssnt: error: standard output: No space left on device\n"),

@@ -106,7 +106,8 @@ def test_a_chunk_that_no_worker_can_do_ends_the_run(run: Run, many: Path, engine
     assert done.code == 2
     part = Path("out.txt.part").resolve()
     assert done.err.splitlines()[-2:] == [
-        f"ssnt: note: 16 lines done, kept in {part}; go on with --resume",
+        f"ssnt: note: 16 lines done, kept in {part}; go on with: ssnt predict --resume model many.txt "
+        "--batch-size 2 --out out.txt --workers 2",
         "ssnt: error: lines 21 to 24 of many.txt: its process was killed by signal 9",
     ]
     engine.reports.clear()

@@ -29,6 +29,8 @@ from ssnt.pipeline import bulk
 CHUNK = 4  # lines
 ARGUMENTS = ("predict", "model", "many.txt", "--batch-size", "2", "--beam", "2", "--out", "out.txt")
 
+GO_ON = "go on with: ssnt predict --resume model many.txt --batch-size 2 --beam 2 --out out.txt"
+
 Break = Callable[[int, Callable[[], None]], None]
 
 
@@ -104,7 +106,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(
     done = run(*ARGUMENTS)
     assert done.code == 130
     part = Path("out.txt.part").resolve()
-    assert done.err.splitlines()[-1] == f"ssnt: stopped; {3 * CHUNK} lines done, kept in {part}; go on with --resume"
+    assert done.err.splitlines()[-1] == f"ssnt: stopped; {3 * CHUNK} lines done, kept in {part}; {GO_ON}"
     assert left() == ["out.txt.part", "out.txt.part.json"]
     assert Path("out.txt.part").read_bytes() == b"".join(expected.splitlines(keepends=True)[: 3 * CHUNK])
     again = run(*ARGUMENTS, "--resume")
@@ -160,12 +162,46 @@ def test_a_run_that_was_killed_at_its_very_end_goes_on(run: Run, whole: Callable
     # all was written, and the journal was not yet gone
     Path("out.txt.part.json").write_bytes(kept)
     done = run(*ARGUMENTS, "--resume")
-    part = Path("out.txt.part").resolve()
-    assert done.code == 2
-    assert done.err == f"ssnt: error: {part}: there is no unfinished run to go on with; leave out --resume\n"
-    assert run(*ARGUMENTS).code == 1
+    assert done.code == 0
+    assert done.err == (
+        "ssnt: note: out.txt: is there and no unfinished run is: it is complete, or was never begun by such a run; "
+        "nothing is done (to make it anew, leave out --resume)\n"
+    )
     assert Path("out.txt").read_bytes() == expected
     assert left() == ["out.txt"]
+
+
+@pytest.mark.parametrize("is_empty_part_left", [False, True])
+def test_where_nothing_is_to_go_on_with_a_run_begins(run: Run, whole: Callable[..., bytes], is_empty_part_left: bool):
+    expected = whole()
+    if is_empty_part_left:  # of a run that was killed at once, and has not replaced what was there before
+        Path("out.txt").write_text("from before")
+        Path("out.txt.part").touch()
+    done = run(*ARGUMENTS, "--resume")
+    assert done.code == 1
+    assert done.err.startswith("ssnt: note: out.txt: there is no unfinished run to go on with; a new one begins\n")
+    assert Path("out.txt").read_bytes() == expected
+    assert left() == ["out.txt"]
+
+
+def test_an_early_interrupt_does_not_lose_what_was_begun(run: Run, many: Path, break_at: Break):
+    Path("out.txt").write_text("from before")
+    stopped(run, break_at)
+    journal = json.loads(Path("out.txt.part.json").read_text())
+    Path("out.txt.part.json").write_text(json.dumps(journal | {"done": vars(Done())}))  # killed before the first chunk
+    break_at(0, interrupt())
+    done = run(*ARGUMENTS, "--resume")
+    assert (done.code, done.err) == (130, f"ssnt: stopped; what was done before is kept; {GO_ON}\n")
+    assert left() == ["out.txt", "out.txt.part", "out.txt.part.json"]
+    assert run(*ARGUMENTS, "--resume").code == 1
+    assert Path("out.txt").read_text() != "from before"
+
+
+def test_an_interrupt_while_the_model_is_loaded_says_what_to_do(run: Run, many: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(prediction_run, "load_transducer", lambda *_: interrupt()())
+    done = run(*ARGUMENTS)
+    assert (done.code, done.err) == (130, "ssnt: stopped; no lines are done yet; start the same command again\n")
+    assert run("predict", "model", "many.txt").err == "ssnt: stopped\n"
 
 
 def test_packed_input_goes_on(run: Run, whole: Callable[..., bytes], break_at: Break, many: Path):
@@ -395,7 +431,7 @@ def test_an_error_keeps_what_is_done(run: Run, whole: Callable[..., bytes], brea
     done = run(*ARGUMENTS)
     assert done.code == 2
     assert done.err.splitlines()[-2:] == [
-        f"ssnt: note: {2 * CHUNK} lines done, kept in {Path('out.txt.part').resolve()}; go on with --resume",
+        f"ssnt: note: {2 * CHUNK} lines done, kept in {Path('out.txt.part').resolve()}; {GO_ON}",
         "ssnt: error: something is wrong",
     ]
     assert run(*ARGUMENTS, "--resume").code == 1
@@ -404,7 +440,10 @@ def test_an_error_keeps_what_is_done(run: Run, whole: Callable[..., bytes], brea
 
 @pytest.mark.parametrize(
     ("happen", "code", "message"),
-    [(fail, 2, "ssnt: error: something is wrong\n"), (interrupt(), 130, "ssnt: stopped\n")],
+    [
+        (fail, 2, "ssnt: error: something is wrong\n"),
+        (interrupt(), 130, "ssnt: stopped; no lines are done yet; start the same command again\n"),
+    ],
 )
 def test_nothing_is_left_where_nothing_is_done(
     run: Run, many: Path, break_at: Break, happen: Callable[[], None], code: int, message: str
@@ -459,7 +498,8 @@ def test_a_file_that_may_not_grow_keeps_what_is_done(run: Run, place: Path):
     assert job.returncode == 2
     part = Path("out.txt.part").resolve()
     assert job.stderr.splitlines() == [
-        f"ssnt: note: 768 lines done, kept in {part}; go on with --resume",
+        f"ssnt: note: 768 lines done, kept in {part}; go on with: ssnt predict --resume model long.txt --batch-size 64 "
+        "--beam 1 --out out.txt",
         "ssnt: error: out.txt: could not be written (File too large); what was there before is unchanged",
     ]
     assert run(*arguments, "out.txt", "--resume").code == 0

@@ -147,6 +147,17 @@ class KilledError(Exception):
     """Stands for the end of the process that sweeps."""
 
 
+def test_a_cluster_that_cannot_be_reached_leaves_nothing_in_the_way(make_sweep: MakeSweep):
+    class Unreachable(InProcess):
+        def check(self) -> None:
+            raise ConfigError("the Ray cluster cannot be reached")
+
+    config = make_sweep()
+    with pytest.raises(ConfigError, match="cannot be reached"):
+        run_sweep(config, engine=Unreachable(), display=False)
+    assert not Path(str(config.out)).exists()
+
+
 @pytest.mark.parametrize("at", [1, 6])
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
 def test_wherever_a_sweep_is_killed_it_goes_on_to_the_same_trials(

@@ -23,6 +23,8 @@ from ssnt.training.tag_sets import _usable
 from tagged import Notes
 from trainings import MakeConfig
 
+from conftest import require
+
 
 def opened(config: Config, display: Display) -> list[per_tag.Task]:
     directory = RunDirectory(str(config.out))
@@ -205,6 +207,14 @@ def test_the_largest_is_trained_first_and_all_have_the_same_settings_on_any_engi
         assert display.parts[0] == "1/3 models UP;V dev accuracy 1.0000"
         orders.append([job.order for job in engine.jobs])
     assert orders[0] == orders[1]
+
+
+def test_a_cluster_that_cannot_be_reached_leaves_nothing_in_the_way(make_tagged: MakeConfig):
+    require("ray", "the engine on Ray")
+    config = make_tagged(hardware={"engine": "ray", "address": "127.0.0.1:1", "workers": 1})
+    with pytest.raises(ConfigError, match=r"'127.0.0.1:1' cannot be reached"):
+        train(config, display=False)
+    assert not Path(str(config.out)).exists()
 
 
 def test_one_model_needs_no_engine(make_tagged: MakeConfig):

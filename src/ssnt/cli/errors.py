@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -16,6 +17,7 @@ from ssnt.__about__ import __version__
 from ssnt.errors import SsntError
 
 _ESCAPING = "ssnt-escape"
+_PYTHON = re.compile(r", (?:resume=True|overwrite=True|out)(?=\))| \((?:resume|overwrite)=True\)")
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 SOME_FAILED = 1
@@ -40,7 +42,7 @@ def call(function: Callable[[], Any], *, debug: bool) -> int:
         # a training that was stopped has said already how to go on
         return _after(INTERRUPTED, "" if str(interrupt) else "ssnt: stopped", debug)
     except SsntError as error:
-        return _after(MISTAKE, _marked(str(error)), debug)
+        return _after(MISTAKE, _marked(_without_python(str(error))), debug)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             return _after(READER_GONE, "", debug) if _reader_has_gone() else _defect()
@@ -59,6 +61,11 @@ def tell(message: str, kind: str = "error") -> None:
 
 def _marked(message: str, kind: str = "error") -> str:
     return "\n".join(f"ssnt: {kind}: {line}" for line in message.splitlines())
+
+
+def _without_python(message: str) -> str:
+    """A message of the library without what only a program could do: it names options with their arguments' names."""
+    return _PYTHON.sub("", message)
 
 
 def show_warnings() -> None:

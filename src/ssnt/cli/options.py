@@ -150,34 +150,35 @@ ResamplesOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the random resamples.")]
 
-EngineOption = Annotated[
-    EngineName | None,
-    typer.Option(
-        "--engine",
-        metavar="NAME",
-        help="Where the work is done: local: in processes of this machine; ray: on a Ray cluster.",
-        show_default="local",
-    ),
-]
-AddressOption = Annotated[
-    str | None,
-    typer.Option(
-        "--address",
-        metavar="ADDRESS",
-        help="Where the Ray cluster is: HOST:PORT of its head, or auto.",
-        show_default="one started on this machine",
-    ),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        metavar="N",
-        help="How many processes do the work, in one thread each.",
-        show_default="one a core",
-    ),
-]
+
+def _engine_option(about: str = "") -> Any:
+    where = "where the work is done: local: in processes of this machine; ray: on a Ray cluster."
+    return typer.Option("--engine", metavar="NAME", help=_sentence(about, where), show_default="local")
+
+
+def _address_option(about: str = "") -> Any:
+    where = "where the Ray cluster is: HOST:PORT of its head, or auto."
+    shown = "one started on this machine"
+    return typer.Option("--address", metavar="ADDRESS", help=_sentence(about, where), show_default=shown)
+
+
+def _workers_option(about: str = "") -> Any:
+    how_many = "how many processes do the work, in one thread each."
+    return typer.Option("--workers", min=1, metavar="N", help=_sentence(about, how_many), show_default="one a core")
+
+
+def _sentence(about: str, text: str) -> str:
+    whole = f"{about}{text}"
+    return whole[0].upper() + whole[1:]
+
+
+_PER_TAG = "for the models of --per-tag: "
+EngineOption = Annotated[EngineName | None, _engine_option()]
+AddressOption = Annotated[str | None, _address_option()]
+WorkersOption = Annotated[int | None, _workers_option()]
+PerTagEngineOption = Annotated[EngineName | None, _engine_option(_PER_TAG)]
+PerTagAddressOption = Annotated[str | None, _address_option(_PER_TAG)]
+PerTagWorkersOption = Annotated[int | None, _workers_option(_PER_TAG)]
 
 
 def hardware_settings(engine: EngineName | None, address: str | None, workers: int | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -14,7 +15,6 @@ from ssnt.cli.options import (
     EngineOption,
     InputFormatOption,
     ModelArgument,
-    OutOption,
     SearchOption,
     SourceColumnOption,
     TagsColumnOption,
@@ -35,7 +35,19 @@ _FormOption = Annotated[
     typer.Option("--format", help="How outputs are written.", show_default="text; tsv with --nbest or --align"),
 ]
 _AlignOption = Annotated[bool, typer.Option("--align", help="Write the alignment of each output too.")]
-_ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with what an earlier run has left of --out.")]
+_OutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Write to a file (FILE.part until it is whole).",
+        show_default="standard output",
+    ),
+]
+_ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on with what an earlier run has left of --out, or begin.")
+]
 _OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Throw away what an earlier run has left of --out.")
 ]
@@ -59,7 +71,7 @@ def predict(
     nbest: _NbestOption = 1,
     form: _FormOption = None,
     align: _AlignOption = False,
-    out: OutOption = None,
+    out: _OutOption = None,
     resume: _ResumeOption = False,
     overwrite: _OverwriteOption = False,
     batch_size: BatchSizeOption = 256,
@@ -84,7 +96,8 @@ def predict(
     is then 1, or 2 if no line could be used.
 
     Until all is done, --out FILE is in FILE.part. A run that was stopped or killed goes on with --resume, to the same
-    bytes as if nothing had happened. --workers 4 works in four processes and --engine ray on a cluster, with the same
+    bytes as if nothing had happened; where nothing is left of a run, it begins one, and if FILE is there and no part of
+    it, it does nothing. --workers 4 works in four processes and --engine ray on a cluster, with the same
     outputs; standard input is then answered when much of it is there.
 
     Examples:
@@ -113,7 +126,17 @@ def predict(
         address=address,
         workers=workers,
     )
-    return Prediction(request, Target(out, file, resume=resume, overwrite=overwrite)).run()
+    target = Target(out, file, resume=resume, overwrite=overwrite)
+    if target.is_done:
+        return 0
+    try:
+        return Prediction(request, target).run()
+    except KeyboardInterrupt as interrupt:
+        if target.place is None:  # nothing could be kept
+            raise
+        message = f"stopped; {target.how_to_go_on(str(interrupt))}"
+        print(f"ssnt: {message}", file=sys.stderr, flush=True)
+        raise KeyboardInterrupt(message) from None
 
 
 def _chosen(form: PredictionFormat | None, *, has_more: bool) -> PredictionFormat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -34,6 +35,7 @@ CHUNK_BATCHES = 4
 
 _STDIN = _STDOUT = "-"
 _THREADS = "the number of threads"
+_VERB = "predict"
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,17 @@ class Target:
         out: The file; None for standard output.
         place: Where it is made, if the run could go on; otherwise the file is written whole or not at all.
         begun: The journal of the run that goes on.
+        is_done: Whether there is nothing to go on with, as the file is there.
 
     Raises:
-        ConfigError: There is no run that could go on; or there is one, and nobody has said what to do with it.
+        ConfigError: No run could go on; or there is an unfinished one, and nobody has said what to do with it.
     """
 
     def __init__(self, out: str | None, file: str, *, resume: bool, overwrite: bool) -> None:
         self.out = None if out == _STDOUT else out
         self.place: Place | None = None
         self.begun: Journal | None = None
+        self.is_done = False
         if self.out is None:
             if resume or overwrite:
                 raise ConfigError("--resume and --overwrite are about the file that --out names; give --out")
@@ -93,10 +97,37 @@ class Target:
         if place.is_special:
             return
         self.begun = place.check(resume=resume, overwrite=overwrite)
+        if resume and self.begun is None:
+            self._note_nothing_to_go_on_with(place)
         if file != _STDIN and _can_be_read_again(file):
             self.place = place
         elif overwrite:
             place.remove()
+
+    def _note_nothing_to_go_on_with(self, place: Place) -> None:
+        self.is_done = place.is_whole
+        if self.is_done:
+            place.remove()  # a journal alone, of a run that was killed when it had just finished
+            tell(
+                f"{self.out}: is there and no unfinished run is: it is complete, or was never begun by such a run; "
+                "nothing is done (to make it anew, leave out --resume)",
+                "note",
+            )
+        else:
+            tell(f"{self.out}: there is no unfinished run to go on with; a new one begins", "note")
+
+    def how_to_go_on(self, kept: str) -> str:
+        """What to do after an interruption.
+
+        Args:
+            kept: What is kept of this run and those before; empty: nothing new.
+        """
+        if not kept and self.begun is None:
+            return "no lines are done yet; start the same command again"
+        given = [one for one in sys.argv[1:] if one not in ("--resume", "--overwrite")]
+        if _VERB in given:
+            given.insert(given.index(_VERB) + 1, "--resume")
+        return f"{kept or 'what was done before is kept'}; go on with: {shlex.join(['ssnt', *given])}"
 
 
 def _can_be_read_again(file: str) -> bool:
@@ -146,7 +177,7 @@ class Prediction:
         """Predicts, and returns the exit code.
 
         Raises:
-            KeyboardInterrupt: A signal.
+            KeyboardInterrupt: A signal; it says what is kept.
         """
         # without a journal, and in this process, there is nothing to be saved
         is_careful = self._target.place is not None or self._engine is not None
@@ -155,12 +186,10 @@ class Prediction:
             with stop.on_signals() if is_careful else nullcontext():
                 account = self._predict(stop)
         except StopNow:
-            if self._kept:
-                print(f"ssnt: stopped; {self._kept}", file=sys.stderr, flush=True)
             raise KeyboardInterrupt(self._kept) from None
         except Exception as error:
             if self._kept and not isinstance(error, ConfigError):
-                tell(self._kept, "note")
+                tell(self._target.how_to_go_on(self._kept), "note")
             raise
         for count, what in ((account.unknown, "symbols"), (account.unknown_tags, "tags")):
             if count:

@@ -89,10 +89,10 @@ class Place:
         return self.file.exists() and not self.file.is_file() and not self.file.is_dir()
 
     def check(self, *, resume: bool, overwrite: bool) -> Journal | None:
-        """Refuses to begin where an unfinished run is, and to go on where none is.
+        """Refuses to begin where an unfinished run is, unless it is to go on or to be thrown away.
 
         Returns:
-            The journal of the run that is to go on.
+            The journal of the run that is to go on; None if there is none.
 
         Raises:
             ConfigError: So; or what has the name of a part or a journal is something else.
@@ -101,8 +101,6 @@ class Place:
             raise ConfigError(f"{self.out}: is a directory; --out must name a file")
         found = self._found()
         if resume:
-            if found is None:
-                raise ConfigError(f"{self.part}: there is no unfinished run to go on with; leave out --resume")
             return found
         if found is not None and not overwrite:
             raise ConfigError(
@@ -110,6 +108,11 @@ class Place:
                 "(--resume), throw it away and begin anew (--overwrite), or choose another --out"
             )
         return None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file is there, and no part of a later one."""
+        return self.file.exists() and not self.part.exists()
 
     def remove(self) -> None:
         """Removes an unfinished run."""
@@ -154,7 +157,7 @@ class Place:
 class ResumableOutput:
     """Writes results to a part, which takes the name of the file in the end; used in a ``with`` block.
 
-    After an error what is done is kept, with its journal; if nothing is done, nothing is left.
+    After an error what is done is kept, with its journal; if nothing is done in a new run, nothing is left.
 
     Args:
         place: Where.
@@ -173,6 +176,7 @@ class ResumableOutput:
     def __init__(self, place: Place, settings: Mapping[str, Any], begun: Journal | None, header: str = "") -> None:
         self._place = place
         self._settings = settings
+        self._is_new = begun is None
         self._guard = threading.Lock()  # workers' results may still be coming in when the block ends
         self.done = self._saved = Done()
         self._last_save = time.monotonic()
@@ -204,7 +208,7 @@ class ResumableOutput:
                 with suppress(OSError):  # what went wrong first is told; an older journal is good too
                     self.save()
             self._close()
-            if not self.done.chunks:
+            if self._is_new and not self.done.chunks:
                 self._place.remove()
 
     def write(self, text: str, done: Done) -> None:
@@ -237,10 +241,10 @@ class ResumableOutput:
 
     @property
     def kept(self) -> str:
-        """What is kept, and how to go on."""
+        """What is kept; empty if nothing is."""
         if not self.done.chunks:
             return ""
-        return f"{counted(self._saved.lines, 'line')} done, kept in {self._place.part}; go on with --resume"
+        return f"{counted(self._saved.lines, 'line')} done, kept in {self._place.part}"
 
     def _finish(self) -> None:
         try:

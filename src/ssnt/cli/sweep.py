@@ -59,11 +59,13 @@ def sweep(
     """Train models with different settings and find the best on the development data.
 
     The section sweep of the settings says what is tried: sweep.space, a grid around the paper's settings unless given,
-    sweep.sampler (grid, random or tpe), sweep.pruner and sweep.metric. The best model is in --out, in best; its
-    settings are in best.yaml. A sweep that was stopped goes on with --resume.
+    sweep.sampler (grid, random or tpe), sweep.pruner (none, median, asha or hyperband), sweep.metric, sweep.trials (how
+    many, for random and tpe), sweep.seed (of what these draw) and sweep.keep (how many of the best models stay). The
+    best model is in --out, in best; its settings are in best.yaml. A sweep that was stopped goes on with --resume.
 
     Examples:
         ssnt sweep --train train.tsv --dev dev.tsv --out sweep
+        ssnt sweep --train train.tsv --dev dev.tsv --out sweep 'sweep.space={model.hidden_size: [32, 64]}'
         ssnt sweep sweep.yaml --out sweep --workers 2 training.max_epochs=20
         ssnt sweep sweep.yaml --out sweep sweep.sampler=tpe sweep.pruner=asha sweep.trials=40
         ssnt sweep sweep.yaml --out sweep --engine ray --address auto

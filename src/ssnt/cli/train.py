@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssnt.cli.options import (
-    AddressOption,
-    EngineOption,
+    PerTagAddressOption,
+    PerTagEngineOption,
+    PerTagWorkersOption,
     SourceColumnOption,
     TagsColumnOption,
     TargetColumnOption,
     TrainingFormatOption,
-    WorkersOption,
     hardware_settings,
 )
 from ssnt.cli.settings_arguments import (
@@ -49,9 +49,9 @@ def train(
     target_column: TargetColumnOption = None,
     tags_column: TagsColumnOption = None,
     per_tag: Annotated[bool, typer.Option("--per-tag", help="Train one model for each set of tags.")] = False,
-    engine: EngineOption = None,
-    address: AddressOption = None,
-    workers: WorkersOption = None,
+    engine: PerTagEngineOption = None,
+    address: PerTagAddressOption = None,
+    workers: PerTagWorkersOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the training that --out holds.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in --out.")] = False,
     print_config: PrintConfigOption = False,

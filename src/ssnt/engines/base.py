@@ -61,6 +61,14 @@ class Engine(Protocol):
         """How many jobs it does at a time."""
         ...
 
+    def check(self) -> None:
+        """Looks whether jobs can be done, before anything is written that would be in the way of another attempt.
+
+        Raises:
+            ConfigError: They cannot, such as because a cluster cannot be reached.
+        """
+        ...
+
     def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
         """Does all jobs, and returns when they are done, have failed or were stopped.
 

@@ -31,6 +31,9 @@ class LocalEngine:
         """How many jobs it does at a time."""
         return self._workers
 
+    def check(self) -> None:
+        """This machine can always be reached."""
+
     def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
         """Does all jobs; see :meth:`ssnt.engines.base.Engine.run`."""
         Crew([LocalWorker() for _ in range(self._workers)], jobs, tell, stop).run()

@@ -65,6 +65,16 @@ class RayEngine:
         with self.connected() as ray:
             return _cpus(ray)
 
+    def check(self) -> None:
+        """Looks whether the cluster can be reached; one that is to be started on this machine is not looked for.
+
+        Raises:
+            ConfigError: It cannot, or has no CPUs.
+        """
+        if self._address is not None:
+            with self.connected() as ray:
+                _cpus(ray)
+
     def run(self, jobs: Iterator[Job | None], tell: Tell, stop: Stop) -> None:
         """Does all jobs; see :meth:`ssnt.engines.base.Engine.run`.
 

@@ -82,6 +82,8 @@ def run_sweep(
         if engine is not None
         else make_engine(hardware.engine, address=hardware.address, workers=hardware.workers)
     )
+    if not resume:  # what is there goes on with any other engine, and may be finished
+        engine.check()
     shown, stop = choose_display(display), Stop()
     try:
         with stop.on_signals(), quiet_optuna(), directory.locked():

@@ -99,6 +99,8 @@ def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Dis
     engine = make_engine(hardware.engine, address=hardware.address, workers=hardware.workers)
     directory = RunDirectory(out)
     directory.check(resume=resume, overwrite=overwrite)
+    if not resume:  # what is there goes on with any other engine, and may be finished
+        engine.check()
     stop, outcome = Stop(), Outcome()
     with stop.on_signals(), directory.locked():
         try:
