@@ -1,3 +1,4 @@
+import numpy as np
 import torch
 
 from ssnt.config import Config
@@ -24,8 +25,10 @@ def test_torch_gets_the_number_and_its_own_back():
     assert torch.get_num_threads() == before
 
 
-def test_the_lattice_runs_in_as_many_threads(monkeypatch):
-    from ssnt.dp import numba_kernel
+def test_kernels_run_in_as_many_threads():
+    from ssnt.dp.compiled import in_threads
 
+    runs = []
     with threads.limited_threads(3):
-        assert numba_kernel._workers(10**9) == 3
+        in_threads(lambda first, stop: runs.append((first, stop)), np.full(6, 10**9), worth_a_thread=1)
+    assert sorted(runs) == [(0, 2), (2, 4), (4, 6)]
