@@ -84,7 +84,7 @@ def all_weights(config: Config) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_stopped_training_goes_on_and_finished_models_are_not_trained_again(make_tagged: MakeConfig, tmp_path: Path):
-    config = make_tagged(training={"max_epochs": 40}, validation={"patience": None})
+    config = make_tagged(training={"max_epochs": 25}, validation={"patience": None})
     process = start(config, tmp_path, "--display")
     deadline = time.monotonic() + PATIENCE
     while not (Path(str(config.out)) / "models/000/training/last.ckpt").exists():
@@ -159,7 +159,8 @@ def test_ray_gives_the_same_files_and_loses_nothing_when_a_worker_is_killed(
 
 @pytest.mark.slow
 def test_the_old_models_stay_until_there_are_new_ones(make_tagged: MakeConfig, monkeypatch):
-    config, other = (make_tagged(training={"max_epochs": 1, "seed": seed}) for seed in (1, 5))
+    # a process takes longer to start than these models to train
+    config, other = (make_tagged(training={"max_epochs": 1, "seed": seed}, hardware={"workers": 1}) for seed in (1, 5))
     out = Path(str(config.out))
     train(config, display=False)
     assert sorted(one.name for one in (out / "models").iterdir()) == ["000", "001", "002"]
