@@ -230,7 +230,7 @@ def main() -> None:
         write_pairs(timed, lengths[: scale.timed], scale.vocab)
         for model in MODELS:
             compare(train, timed, model, scale, recorder)
-    recorder.write()
+            recorder.write()  # after each: the next takes ten minutes
 
 
 if __name__ == "__main__":
