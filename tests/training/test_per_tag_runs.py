@@ -84,7 +84,7 @@ def all_weights(config: Config) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_stopped_training_goes_on_and_finished_models_are_not_trained_again(make_tagged: MakeConfig, tmp_path: Path):
-    config = make_tagged(training={"max_epochs": 25}, validation={"patience": None})
+    config = make_tagged(training={"max_epochs": 12}, validation={"patience": None})
     process = start(config, tmp_path, "--display")
     deadline = time.monotonic() + PATIENCE
     while not (Path(str(config.out)) / "models/000/training/last.ckpt").exists():
