@@ -109,7 +109,7 @@ class _Inputs:
 
 
 @dataclass(frozen=True)
-class _Exponentials:
+class Exponentials:
     """One side of a chunk.
 
     Attributes:
@@ -121,7 +121,7 @@ class _Exponentials:
     peaks: Tensor
 
     @classmethod
-    def of(cls, logits: Tensor) -> _Exponentials:
+    def of(cls, logits: Tensor) -> Exponentials:
         """Takes the logits over: they are overwritten."""
         peaks = logits.amax(dim=2)
         # A row of minus infinities has nothing to take out; its exponentials are zeros all the same.
@@ -133,8 +133,8 @@ class _Exponentials:
 class _Chunk:
     """Both sides of a chunk of the vocabulary."""
 
-    src: _Exponentials
-    tgt: _Exponentials
+    src: Exponentials
+    tgt: Exponentials
 
     @property
     def log_scale(self) -> Tensor:
@@ -174,7 +174,7 @@ class _Rooms:
     def exponentials(self, chunk: slice) -> _Chunk:
         """The chunk's exponentials of both sides, each in its room."""
         src, tgt = self.logits(chunk)
-        return _Chunk(_Exponentials.of(src), _Exponentials.of(tgt))
+        return _Chunk(Exponentials.of(src), Exponentials.of(tgt))
 
     def _room(self, k: int, chunk: slice) -> Tensor:
         gradient = self.gradients[k]
@@ -278,7 +278,7 @@ def _forward(inputs: _Inputs, rooms: _Rooms) -> tuple[Tensor, _Normaliser]:
     for chunk in inputs.chunks():
         src_logits, tgt_logits = rooms.logits(chunk)
         chosen = _pick_targets(inputs, chunk, src_logits, tgt_logits, chosen)
-        part = _Chunk(_Exponentials.of(src_logits), _Exponentials.of(tgt_logits))
+        part = _Chunk(Exponentials.of(src_logits), Exponentials.of(tgt_logits))
         log_scale = part.log_scale
         product = torch.bmm(part.tgt.exps, part.src.exps.transpose(1, 2))  # (B, J, I)
         log_norm = torch.logaddexp(log_norm, product.log_().add_(log_scale))

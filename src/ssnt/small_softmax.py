@@ -7,7 +7,6 @@ to be computed again, one by one, is left to that module.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from ssnt.dp.autograd import refuse_second_order
 from ssnt.dp.compiled import has_numba, in_threads
-from ssnt.factored_softmax import ROUNDING
+from ssnt.factored_softmax import ROUNDING, Exponentials
 
 SMALL = 256
 """The largest vocabulary that counts as small: beyond it matrix products over the grid are worth their overhead."""
@@ -56,7 +55,7 @@ def small_log_softmax(inputs: list[Tensor], targets: Tensor, src_lens: Tensor, t
     in_threads(run, _work(src_lens, tgt_lens, len(bias)), _PRODUCTS_WORTH_A_THREAD)
     if not is_precise.all():
         return None
-    made = _Made(log_word, scale, sides[0].exps, sides[1].exps)
+    made = _Made(log_word, scale, sides[0].parts.exps, sides[1].parts.exps)
     grid: Tensor = _Differentiable.apply(*inputs, targets, src_lens, tgt_lens, made)  # type: ignore[no-untyped-call]
     return grid
 
@@ -66,19 +65,15 @@ class _Side:
 
     Attributes:
         logits: ``(B, N, V)``.
-        peaks: Row maxima, ``(B, N)``.
-        exps: The exponentials of what the logits are below these.
+        parts: Their row maxima, and the exponentials of what they are below these.
     """
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
-        peaks = logits.amax(dim=2)
-        # A row of minus infinities has nothing to take out; its exponentials are zeros all the same.
-        self.peaks = torch.where(peaks == -math.inf, 0.0, peaks)
-        self.exps = (logits - self.peaks[..., None]).exp_()
+        self.parts = Exponentials.of(logits.clone())
 
     def arrays(self) -> tuple[NDArray[np.floating], ...]:
-        return self.logits.numpy(), self.peaks.numpy(), self.exps.numpy()
+        return self.logits.numpy(), self.parts.peaks.numpy(), self.parts.exps.numpy()
 
 
 @dataclass(frozen=True)

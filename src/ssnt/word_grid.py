@@ -85,6 +85,14 @@ def _rows_within(lengths: Tensor, size: int) -> Tensor:
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
+def _of_one_dtype(values: list[Tensor]) -> list[Tensor]:
+    """The values in the widest of their dtypes, float32 at least."""
+    dtype = torch.float32
+    for value in values:
+        dtype = torch.promote_types(dtype, value.dtype)
+    return [value.to(dtype) for value in values]
+
+
 def _default_chunk_size(rows: int, vocab_size: int, element_size: int) -> int:
     """As many symbols as fit ``_CHUNK_BYTES``, in steps that keep the rows of a chunk well aligned in memory."""
     fitting = max(256, _CHUNK_BYTES // (rows * element_size))
@@ -152,10 +160,7 @@ def linear_word_grid(
     valid_columns = _rows_within(src_lens, src_states.shape[1])
     valid_rows = _rows_within(tgt_lens, tgt_states.shape[1])
     symbols = _check_targets(targets, valid_rows, len(bias))
-    dtype = torch.float32
-    for value in given.values():
-        dtype = torch.promote_types(dtype, value.dtype)
-    inputs = [value.to(dtype) for value in given.values()]
+    inputs = _of_one_dtype(list(given.values()))
     # Padding may hold anything, even NaN, and NaN times zero is NaN: it must not enter the products.
     inputs[0] = torch.where(valid_columns[..., None], inputs[0], 0.0)
     inputs[1] = torch.where(valid_rows[..., None], inputs[1], 0.0)
