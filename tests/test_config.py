@@ -51,7 +51,7 @@ def test_a_config_is_a_value():
     ("settings", "message"),
     [
         ({"hiden_size": 3}, "unknown setting 'hiden_size' (got 3): did you mean 'hidden_size'?"),
-        ({"xyz": 3}, "unknown setting 'xyz' (got 3): expected one of embed_size, hidden_size, "),
+        ({"xyz": 3}, "unknown setting 'xyz' (got 3): expected one of architecture, attention, embed_size, "),
         ({"hidden_size": "3"}, "setting 'hidden_size': expected a valid integer, got '3'"),
         ({"hidden_size": True}, "setting 'hidden_size': expected a valid integer, got True"),
         ({"hidden_size": 0}, "setting 'hidden_size': expected a value greater than 0, got 0"),

@@ -11,15 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssnt import (
+    AlignmentDistribution,
     BackendError,
     ConfigError,
     DataError,
+    Grid,
     ShapeError,
     SSNTLoss,
     available_backends,
     resolve_backend,
     ssnt_loss,
 )
+from ssnt.loss import loss_terms
 
 from conftest import require
 from oracles import random_lattices
@@ -154,6 +157,60 @@ def test_fastemit_scales_emissions_only():
         torch.testing.assert_close(b, a * factor)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("end", ["any", "last"])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean", "token"])
+def test_delay_weight_passes_gradcheck(backend, end, reduction):
+    grids = mild_grids(shape=(2, 3, 4))
+    lens = {"src_lens": torch.tensor([4, 2]), "tgt_lens": torch.tensor([2, 3])}
+    options = {"end": end, "reduction": reduction, "backend": backend, "delay_weight": 0.7}
+    assert torch.autograd.gradcheck(lambda *g: ssnt_loss(*g, **lens, **options), grids)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_delay_weight_adds_the_mean_position_of_every_symbol(backend):
+    grids = mild_grids()
+    plain = ssnt_loss(*grids, **LENS, reduction="none")
+    slow = ssnt_loss(*grids, **LENS, reduction="none", backend=backend, delay_weight=0.3)
+    delay = AlignmentDistribution(*grids, **LENS).expected_delay()  # (B, J), in source symbols
+    torch.testing.assert_close(slow, plain + 0.3 * delay.sum(dim=1) / LENS["src_lens"])
+
+
+def test_fastemit_leaves_the_delay_alone():
+    grids = mild_grids()
+    plain, slow, both = (
+        torch.autograd.grad(ssnt_loss(*grids, **LENS, fastemit=fastemit, delay_weight=weight), grids)
+        for fastemit, weight in ((0.0, 0.0), (0.0, 2.0), (0.25, 2.0))
+    )
+    for a, b, c, factor in zip(plain, slow, both, (0.25, 0.25, 0.0), strict=True):
+        torch.testing.assert_close(c - b, a * factor)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_with_a_delay_too_a_pair_without_a_path_has_infinite_loss_and_no_gradient(backend):
+    grids = mild_grids()
+    with torch.no_grad():
+        grids[0][1, 0] = -math.inf
+    loss = ssnt_loss(*grids, **LENS, reduction="none", backend=backend, delay_weight=1.0)
+    assert loss[0].isfinite()
+    assert loss[1] == math.inf
+    for gradient in torch.autograd.grad(loss.sum(), grids):
+        assert gradient.isfinite().all()
+        assert not gradient[1].any()
+
+
+def test_the_terms_of_the_loss_can_be_had_apart():
+    grids = mild_grids()
+    terms = loss_terms(Grid(*grids, **LENS), end="last", fastemit=0.5)
+    assert terms.nll.shape == terms.delay.shape == (2,)
+    losses = ssnt_loss(*grids, **LENS, end="last", reduction="none", fastemit=0.5, delay_weight=0.3)
+    torch.testing.assert_close(terms.nll + 0.3 * terms.delay, losses)
+    with pytest.raises(ConfigError, match="end must be one of"):
+        loss_terms(Grid(*grids, **LENS), end="first")
+    with pytest.raises(DataError, match="which is above 0"):
+        loss_terms(Grid(*(g + 3 for g in grids), **LENS))
+
+
 def test_no_posteriors_without_gradients(monkeypatch):
     from ssnt.dp import autograd
 
@@ -175,12 +232,12 @@ def test_a_second_derivative_raises():
 
 
 def test_the_module_holds_options_only():
-    module = SSNTLoss(end="last", reduction="sum", backend="scan", fastemit=0.5)
+    module = SSNTLoss(end="last", reduction="sum", backend="scan", fastemit=0.5, delay_weight=0.2)
     grids = mild_grids()
-    expected = ssnt_loss(*grids, **LENS, end="last", reduction="sum", backend="scan", fastemit=0.5)
+    expected = ssnt_loss(*grids, **LENS, end="last", reduction="sum", backend="scan", fastemit=0.5, delay_weight=0.2)
     assert torch.equal(module(*grids, **LENS), expected)
     assert not module.state_dict()
-    assert "end='last', reduction='sum', backend='scan', fastemit=0.5" in repr(module)
+    assert "end='last', reduction='sum', backend='scan', fastemit=0.5, delay_weight=0.2" in repr(module)
     with pytest.raises(ConfigError, match="reduction"):
         SSNTLoss(reduction="average")
     with pytest.raises(BackendError, match=r"backend must be one of 'auto', .*, got 'torch'"):
@@ -250,6 +307,8 @@ def test_nan_in_padding_does_no_harm(backend):
         ({"fastemit": -0.1}, ConfigError, "fastemit must be a finite number of at least 0, got -0.1"),
         ({"fastemit": "0.1"}, ConfigError, "fastemit must be a finite number of at least 0, got '0.1'"),
         ({"fastemit": math.nan}, ConfigError, "fastemit must be a finite number of at least 0, got nan"),
+        ({"delay_weight": -0.1}, ConfigError, "delay_weight must be a finite number of at least 0, got -0.1"),
+        ({"delay_weight": math.inf}, ConfigError, "delay_weight must be a finite number of at least 0, got inf"),
         ({"backend": "cuda"}, BackendError, "backend must be one of 'auto', 'reference', .*, got 'cuda'"),
     ],
 )

@@ -13,7 +13,7 @@ from ssnt.decode import Failure
 from ssnt.decode.run import SearchName
 from ssnt.errors import ConfigError, DataError
 from ssnt.metrics import METRICS, Item, LatencyScore, Score, evaluate, find_metric, latency, latency_scores
-from ssnt.pipeline import PairScore, StreamSettings, Transducer, Transduction
+from ssnt.pipeline import PairScore, Streamed, StreamSettings, Transducer, Transduction
 from ssnt.pipeline.settings import plan_search, plan_stream
 from ssnt.types import Example
 
@@ -32,7 +32,8 @@ class Evaluation:
 
     Attributes:
         scores: The scores, in the order of the metrics that were asked for; latency gives four.
-        predictions: What the model has written for each item, or why it could not; none if no metric looks at outputs.
+        predictions: What the model has written for each item, or why it could not; none if no metric looks at outputs,
+            or if they are the outputs of streams.
         items: The outputs beside their references, one for each different input.
         questions: The inputs of the items, with the places of their examples.
     """
@@ -57,6 +58,7 @@ def evaluate_model(
     search: SearchName | None = None,
     resamples: int = 1000,
     stream: StreamSettings | None = None,
+    is_streamed: bool = False,
 ) -> Evaluation:
     """Evaluates a model on examples.
 
@@ -73,6 +75,8 @@ def evaluate_model(
         search: Which search; None: as the model's settings say.
         resamples: How many resamples an interval is read from; 0 for no intervals.
         stream: How to stream, for latency.
+        is_streamed: Whether the outputs that are measured are those that streams have committed, and not those of a
+            search over whole inputs: quality and latency are then of the same outputs.
 
     Raises:
         ConfigError: A metric is unknown.
@@ -86,24 +90,27 @@ def evaluate_model(
         raise DataError("examples must hold at least one example, got none; is the file empty?")
     vocabulary = transducer.vocabulary_for(examples[0].tags)
     questions = pool_references(examples, lowercase=vocabulary.lowercase, digits_to_hash=vocabulary.digits_to_hash)
-    delays = _delays(transducer, questions, stream or {}) if LATENCY in names else []
+    streamed: list[Streamed | Failure] = []
+    if LATENCY in names or is_streamed:
+        streamed = transducer.stream_each([_asked(one) for one in questions], **(stream or {}))
     predictions: list[Transduction | Failure] = []
-    if set(names) - {LATENCY, _PERPLEXITY}:
+    if set(names) - {LATENCY, _PERPLEXITY} and not is_streamed:
         predictions = transducer.transduce_each([_asked(one) for one in questions], beam=beam, search=search)
     likelihoods = transducer.score_each(examples) if _PERPLEXITY in names else []
-    items = _items(transducer, questions, predictions, likelihoods)
+    items = _items(transducer, questions, streamed if is_streamed else predictions, likelihoods)
+    notes = _search_notes(transducer, beam, search)
+    if is_streamed:
+        notes = ["search:stream", *_stream_notes(transducer, stream or {})]
     scores: list[Score] = []
     for name in names:
         if name == LATENCY:
+            delays = _delays(transducer, questions, streamed)
             found = latency_scores(delays, paced_by="reference", resamples=resamples)
-            notes = _stream_notes(transducer, stream or {})
-        else:
-            found = evaluate(items, name, unit=scoring_unit(vocabulary), resamples=resamples)
-            is_likelihood = name == _PERPLEXITY
-            notes = (
-                _likelihood_notes(transducer, likelihoods) if is_likelihood else _search_notes(transducer, beam, search)
-            )
-        scores += [_noted(score, notes) for score in found]
+            scores += [_noted(score, _stream_notes(transducer, stream or {})) for score in found]
+            continue
+        found = evaluate(items, name, unit=scoring_unit(vocabulary), resamples=resamples)
+        own = _likelihood_notes(transducer, likelihoods) if name == _PERPLEXITY else notes
+        scores += [_noted(score, own) for score in found]
     return Evaluation(scores, predictions, items, questions)
 
 
@@ -153,7 +160,7 @@ def _stream_notes(transducer: Transducer, settings: StreamSettings) -> list[str]
 def _items(
     transducer: Transducer,
     questions: Sequence[PooledExample],
-    predictions: Sequence[Transduction | Failure],
+    predictions: Sequence[Transduction | Streamed | Failure],
     likelihoods: Sequence[PairScore | Failure],
 ) -> list[Item]:
     items = []
@@ -165,7 +172,7 @@ def _items(
         tokens = sum(1 if isinstance(one, Failure) else one.tokens for one in scored) if scored else None
         items.append(
             Item.from_text(
-                prediction.text if isinstance(prediction, Transduction) else "",
+                "" if prediction is None or isinstance(prediction, Failure) else prediction.text,
                 [unit.join(unit.split(reference)) for reference in question.references],
                 split=Characters().split if unit.name == "bpe" else unit.split,
                 group=";".join(sorted(question.tags)),
@@ -176,9 +183,10 @@ def _items(
     return items
 
 
-def _delays(transducer: Transducer, questions: Sequence[PooledExample], settings: StreamSettings) -> list[LatencyScore]:
-    """Streams every source and measures by when each symbol is committed, end symbols counted on both sides."""
-    streamed = transducer.stream_each([_asked(one) for one in questions], **settings)
+def _delays(
+    transducer: Transducer, questions: Sequence[PooledExample], streamed: Sequence[Streamed | Failure]
+) -> list[LatencyScore]:
+    """Measures by when each symbol was committed, end symbols counted on both sides."""
     scores = []
     for question, one in zip(questions, streamed, strict=True):
         if isinstance(one, Failure):

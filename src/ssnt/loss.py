@@ -1,4 +1,4 @@
-"""The training loss: the exact negative log-likelihood, summed over all alignments."""
+"""The training loss: the exact negative log-likelihood, summed over all alignments, and the delay beside it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Literal, get_args
 
 from torch import Tensor, nn
 
-from ssnt.dp.autograd import negative_log_likelihood
+from ssnt.dp.autograd import LikelihoodAndDelay, likelihood_and_delay, negative_log_likelihood
 from ssnt.dp.checks import checked_grid, require_end
 from ssnt.dp.dispatch import require_backend_name
 from ssnt.errors import ConfigError, DataError
-from ssnt.types import End
+from ssnt.types import End, Grid
 
 _ROUNDING = 1e-2  # nats: what sums of float32 log probabilities may exceed zero by
 
@@ -22,14 +22,15 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
-def _check_options(end: str, reduction: str, backend: str, fastemit: float) -> None:
+def _check_options(end: str, backend: str, fastemit: float, reduction: str = "none", delay_weight: float = 0.0) -> None:
     require_end(end)
     require_backend_name(backend)
     if reduction not in get_args(Reduction):
         expected = ", ".join(map(repr, get_args(Reduction)))
         raise ConfigError(f"reduction must be one of {expected}, got {reduction!r}")
-    if not _is_number(fastemit) or not (0.0 <= fastemit < math.inf):
-        raise ConfigError(f"fastemit must be a finite number of at least 0, got {fastemit!r}")
+    for name, value in (("fastemit", fastemit), ("delay_weight", delay_weight)):
+        if not _is_number(value) or not (0.0 <= value < math.inf):
+            raise ConfigError(f"{name} must be a finite number of at least 0, got {value!r}")
 
 
 def _raise_if_more_than_certain(nll: Tensor) -> None:
@@ -55,6 +56,7 @@ def ssnt_loss(
     reduction: Reduction = "mean",
     backend: str = "auto",
     fastemit: float = 0.0,
+    delay_weight: float = 0.0,
 ) -> Tensor:
     """Negative log-likelihood ``-log p(y|x)``, with the alignment summed out exactly.
 
@@ -76,6 +78,10 @@ def ssnt_loss(
         backend: ``"auto"``, ``"reference"``, ``"scan"``, ``"numba"`` or ``"triton"``.
         fastemit: Extra weight of emissions in the gradient, as in FastEmit: the gradients of ``log_word`` and
             ``log_emit`` are multiplied by ``1 + fastemit``, those of ``log_shift`` and the loss itself are not.
+        delay_weight: Weight of the expected delay, which is added to the loss of a pair and differentiated exactly: the
+            sum over its target symbols of the posterior mean of the source position (counted from 1, divided by the
+            source length) where the symbol is written. So it is the price in nats, for each target symbol, of
+            writing at the end of the source rather than at its start. ``fastemit`` does not scale its gradient.
 
     Returns:
         The loss, a scalar or ``(B,)``, in the dtype of the grids (float32 for half precision).
@@ -86,17 +92,37 @@ def ssnt_loss(
         ConfigError: An option is unknown or out of range.
         BackendError: The backend cannot run on this device.
     """
-    _check_options(end, reduction, backend, fastemit)
+    _check_options(end, backend, fastemit, reduction, delay_weight)
     grid = checked_grid(log_word, log_emit, log_shift, src_lens, tgt_lens)
-    nll = negative_log_likelihood(grid, end, backend, emission_scale=1.0 + fastemit)
-    _raise_if_more_than_certain(nll)
+    if delay_weight:
+        terms = loss_terms(grid, end=end, backend=backend, fastemit=fastemit)
+        losses = terms.nll + delay_weight * terms.delay
+    else:
+        losses = negative_log_likelihood(grid, end, backend, emission_scale=1.0 + fastemit)
+        _raise_if_more_than_certain(losses)
     if reduction == "none":
-        return nll
+        return losses
     if reduction == "sum":
-        return nll.sum()
+        return losses.sum()
     if reduction == "mean":
-        return nll.mean()
-    return nll.sum() / grid.tgt_lens.sum()
+        return losses.mean()
+    return losses.sum() / grid.tgt_lens.sum()
+
+
+def loss_terms(grid: Grid, *, end: End = "any", backend: str = "auto", fastemit: float = 0.0) -> LikelihoodAndDelay:
+    """The two terms of :func:`ssnt_loss` with a ``delay_weight``, apart and for each pair; both differentiable once.
+
+    Args:
+        grid: The lattices.
+        end: As of :func:`ssnt_loss`.
+        backend: As of :func:`ssnt_loss`.
+        fastemit: As of :func:`ssnt_loss`; for the likelihood alone.
+    """
+    _check_options(end, backend, fastemit)
+    grid = checked_grid(grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
+    terms = likelihood_and_delay(grid, end, backend, emission_scale=1.0 + fastemit)
+    _raise_if_more_than_certain(terms.nll)
+    return terms
 
 
 class SSNTLoss(nn.Module):
@@ -109,15 +135,17 @@ class SSNTLoss(nn.Module):
         reduction: Reduction = "mean",
         backend: str = "auto",
         fastemit: float = 0.0,
+        delay_weight: float = 0.0,
     ) -> None:
         """Keeps the options of :func:`ssnt_loss`, having checked them."""
         super().__init__()
-        _check_options(end, reduction, backend, fastemit)
+        _check_options(end, backend, fastemit, reduction, delay_weight)
         self.options: dict[str, Any] = {
             "end": end,
             "reduction": reduction,
             "backend": backend,
             "fastemit": fastemit,
+            "delay_weight": delay_weight,
         }
 
     def forward(

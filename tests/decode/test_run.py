@@ -101,7 +101,7 @@ def test_models_numbers_and_tensors_are_taken_as_they_come():
     for sources in ([torch.tensor([4, 5])], [np.array([4, 5])], [(4, 5)]):
         (found,) = decode(model, sources)
         assert found[0].symbols == plain[0].symbols
-    with pytest.raises(ModelError, match="expected an SSNT, a ModelScorer or an EnsembleScorer, got dict"):
+    with pytest.raises(ModelError, match="expected a model such as an SSNT, or a scorer, got dict"):
         decode({}, [[4]])
     with pytest.raises(DataError, match=r"for a single one, \[\[5, 6\]\]"):
         decode(model, [5, 6])

@@ -55,21 +55,25 @@ def model_card(
 
 def _front_matter(config: Config) -> str:
     tags = ["ssnt", "transducer", "sequence-to-sequence", "monotonic-alignment"]
-    if not config.model.bidirectional:
+    if not config.model.has_alignment:
+        tags.remove("monotonic-alignment")
+    elif _is_online(config):
         tags.append("streaming")
     content = {"library_name": "ssnt", "tags": tags}
     return f"---\n{yaml.safe_dump(content, sort_keys=False)}---"
 
 
 def _what(config: Config, vocabulary: Vocabulary | None, tag_sets: Sequence[Sequence[str]]) -> str:
-    kind = f"A {config.model.name} transducer"
+    noun = "transducer" if config.model.has_alignment else "model"
+    article = "An" if config.model.name[0] in "ae" else "A"
+    kind = f"{article} {config.model.name} {noun}"
     if tag_sets:
-        kind = f"{len(tag_sets)} {config.model.name} transducers, one for each tag set,"
-    lines = [
-        f"{kind} made with ssnt: it maps one sequence to another by walking along both, and gives every output with "
-        "its exact probability and an alignment."
-    ]
-    if not config.model.bidirectional:
+        kind = f"{len(tag_sets)} {config.model.name} {noun}s, one for each tag set,"
+    how = "by walking along both, and gives every output with its exact probability and an alignment."
+    if not config.model.has_alignment:
+        how = "by reading one whole and then writing the other, and gives every output with its exact probability."
+    lines = [f"{kind} made with ssnt: it maps one sequence to another {how}"]
+    if _is_online(config):
         lines.append("Its encoder reads in one direction only, so that it can write while the input is still arriving.")
     if vocabulary is not None:
         lines.append(_sides(vocabulary))
@@ -150,14 +154,14 @@ def _use(name: str, config: Config, vocabulary: Vocabulary | None, tag_sets: Seq
         f"best, = transducer.transduce(['...']{tags})",
         "print(best.text, best.log_prob)",
     ]
-    if not config.model.bidirectional:
+    if _is_online(config):
         given = tags.removeprefix(", tags=[").removesuffix("]")
         python += [
             f"stream = transducer.stream({given})",
             "print(stream.push('...').committed, stream.finish().committed)",
         ]
     shell = [f"ssnt predict {_shell(name)} input.tsv", f"ssnt evaluate {_shell(name)} test.tsv"]
-    if not config.model.bidirectional:
+    if _is_online(config):
         shell.append(f"ssnt stream {_shell(name)}")
     return "\n\n".join(["## Use", _block("python", python), _block("sh", shell)])
 
@@ -168,7 +172,7 @@ def _settings(config: Config, metrics: Mapping[str, Any]) -> str:
         "hidden size": model.hidden_size,
         "embedding size": model.embed_size,
         "layers (encoder, decoder)": f"{model.encoder_layers}, {model.decoder_layers}",
-        "transition": model.transition,
+        **({"transition": model.transition} if model.architecture in ("ssnt", "prefix-attention") else {}),
         "dropout (input, output)": f"{model.input_dropout}, {model.output_dropout}",
         "optimiser": f"{config.optimiser.name}, learning rate {config.optimiser.learning_rate}",
         "batch": config.batch.size,
@@ -182,6 +186,10 @@ def _settings(config: Config, metrics: Mapping[str, Any]) -> str:
     }
     table = ["| setting | value |", "|---|---|", *(f"| {key} | {_cell(value)} |" for key, value in rows.items())]
     return "\n".join(["## Settings", "", *table, "", "All settings are in `config.yaml`."])
+
+
+def _is_online(config: Config) -> bool:
+    return config.model.has_alignment and not config.model.bidirectional
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

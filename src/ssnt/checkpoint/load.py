@@ -15,7 +15,7 @@ from ssnt.checkpoint.weights import read_weights
 from ssnt.config import Config, ModelConfig
 from ssnt.data.vocab import Vocabulary
 from ssnt.errors import ConfigError, DataError, ModelError
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 
 _MOST_JSON_BYTES = 1 << 29
 
@@ -33,7 +33,7 @@ class SavedModel:
         metrics: Its scores and what they depend on.
     """
 
-    model: SSNT
+    model: Model
     vocabulary: Vocabulary
     config: Config
     metrics: Mapping[str, Any]

@@ -18,12 +18,12 @@ from ssnt.config import Config
 from ssnt.data.vocab import Vocabulary
 from ssnt.errors import ModelError
 from ssnt.files import atomic_path, sha256_of, write_json, write_text
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 
 
 def save_model(
     directory: str | Path,
-    model: SSNT,
+    model: Model,
     vocabulary: Vocabulary,
     config: Config,
     metrics: Mapping[str, Any],

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from ssnt.checkpoint.folder import AGAIN, WEIGHTS, Folder
+from ssnt.checkpoint.shapes import LENGTH_SUMS, expected_shapes
 from ssnt.config import ModelConfig
 from ssnt.errors import ModelError
-from ssnt.nn import SSNT
+from ssnt.nn import Model, build_model
 
 MOST_HEADER_BYTES = 1 << 20
 """A model has some twenty tensors, of which the header says name, type and shape."""
@@ -42,7 +43,7 @@ class TensorSpec:
     shape: tuple[int, ...]
 
 
-def encode_weights(model: SSNT) -> bytes:
+def encode_weights(model: Model) -> bytes:
     """A model's weights as a safetensors file; the same weights give the same bytes.
 
     Raises:
@@ -63,7 +64,7 @@ def encode_weights(model: SSNT) -> bytes:
     return save(tensors, metadata={"format": "pt"})
 
 
-def read_weights(folder: Folder, config: ModelConfig, sha256: str) -> SSNT:
+def read_weights(folder: Folder, config: ModelConfig, sha256: str) -> Model:
     """Builds the model of some settings from a directory's weights.
 
     Nothing is allocated before the header has been compared with the settings, and the bytes with their SHA-256.
@@ -82,7 +83,7 @@ def read_weights(folder: Folder, config: ModelConfig, sha256: str) -> SSNT:
     tensors = _decode(content, where)
     _check_values(tensors, where)
     with torch.random.fork_rng(devices=[]):  # whoever loads a model does not expect other random numbers after it
-        model = SSNT(config)
+        model = build_model(config)
     floating = next(tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
     model.to(floating)
     if config.tie_target_embedding:
@@ -91,7 +92,7 @@ def read_weights(folder: Folder, config: ModelConfig, sha256: str) -> SSNT:
     return model.eval()
 
 
-def _stored(model: SSNT) -> dict[str, Tensor]:
+def _stored(model: Model) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = dict(model.state_dict())
     if model.config.tie_target_embedding:
         tensors.pop(_TIED[0], None)
@@ -99,44 +100,11 @@ def _stored(model: SSNT) -> dict[str, Tensor]:
 
 
 def expected_specs(config: ModelConfig) -> dict[str, TensorSpec]:
-    """The tensors of a model with these settings, as they are stored.
-
-    Written out rather than asked of a model, as a file may ask for one that is too large to be made; a model on torch's
-    ``meta`` device would do, but takes two seconds to prepare.
-    """
-    hidden, condition = config.hidden_size, config.feature_size if config.feature_vocab_size else 0
-    directions = ("", "_reverse") if config.bidirectional else ("",)
-    src_size = hidden * len(directions)
-    shapes: dict[str, tuple[int, ...]] = {}
-    for part, vocab_size, layers, suffixes in (
-        ("encoder", config.src_vocab_size, config.encoder_layers, directions),
-        ("decoder", config.tgt_vocab_size, config.decoder_layers, ("",)),
-    ):
-        shapes[f"{part}.embedding.weight"] = (vocab_size, config.embed_size)
-        for layer in range(layers):
-            inputs = config.embed_size + condition if layer == 0 else hidden * len(suffixes)
-            for end in (f"l{layer}{suffix}" for suffix in suffixes):
-                shapes[f"{part}.lstm.weight_ih_{end}"] = (4 * hidden, inputs)
-                shapes[f"{part}.lstm.weight_hh_{end}"] = (4 * hidden, hidden)
-                shapes[f"{part}.lstm.bias_ih_{end}"] = shapes[f"{part}.lstm.bias_hh_{end}"] = (4 * hidden,)
-    if condition:
-        shapes["features.embedding.weight"] = (config.feature_vocab_size, condition)
-    shapes["word.src_weight"] = (config.tgt_vocab_size, src_size)
-    shapes["word.tgt_weight"] = (config.tgt_vocab_size, hidden)
-    shapes["word.bias"] = (config.tgt_vocab_size,)
+    """The tensors of a model with these settings, as they are stored."""
+    shapes = expected_shapes(config)
     if config.tie_target_embedding:
         del shapes[_TIED[0]]
-    if config.transition == "geometric":
-        return {name: TensorSpec("F32", shape) for name, shape in shapes.items()} | {
-            "transition.length_sums": TensorSpec("I64", (2,))
-        }
-    size = config.transition_hidden_size or hidden
-    shapes["transition.src_layer.weight"] = (size, src_size)
-    shapes["transition.src_layer.bias"] = (size,)
-    shapes["transition.tgt_layer.weight"] = (size, hidden)
-    shapes["transition.output_layer.weight"] = (1, size)
-    shapes["transition.output_layer.bias"] = (1,)
-    return {name: TensorSpec("F32", shape) for name, shape in shapes.items()}
+    return {name: TensorSpec("I64" if name == LENGTH_SUMS else "F32", shape) for name, shape in shapes.items()}
 
 
 def _difference(expected: Mapping[str, TensorSpec], got: Mapping[str, TensorSpec]) -> str | None:

@@ -34,6 +34,20 @@ class Search(StrEnum):
     ONLINE = "online"
 
 
+class ModelName(StrEnum):
+    """What kind of model is trained; the same names as :data:`ssnt.config.MODEL_NAMES`."""
+
+    UNI_SSNT = "uniSSNT"
+    BI_SSNT = "biSSNT"
+    UNI_SSNT_PLUS = "uniSSNT+"
+    BI_SSNT_PLUS = "biSSNT+"
+    SEQ2SEQ = "seq2seq"
+    ATTENTION = "attention"
+    ADAPTED_SEQ2SEQ = "adapted-seq2seq"
+    RNNT = "rnnt"
+    PREFIX_ATTENTION = "prefix-attention"
+
+
 class EngineName(StrEnum):
     """Where independent work is done; the same names as :data:`ssnt.engines.EngineName`."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssnt.cli.data_options import as_column
+from ssnt.cli.options import ModelName
 from ssnt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,6 +45,15 @@ DevOption = Annotated[
     str | None,
     typer.Option("--dev", metavar="FILE", help="Data on which the best model is chosen.", show_default=False),
 ]
+ModelOption = Annotated[
+    ModelName | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help=f"What kind of model: {', '.join(ModelName)}.",
+        show_default="what the settings say, biSSNT+ if nothing",
+    ),
+]
 PrintConfigOption = Annotated[
     bool, typer.Option("--print-config", help="Print all settings as YAML, and train nothing.")
 ]
@@ -55,6 +65,13 @@ def told_apart(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     if len(files) > 1:
         raise ConfigError(f"expected one file of settings, got {' and '.join(files)}; settings are KEY=VALUE")
     return (files[0] if files else None), [one for one in arguments if "=" in one]
+
+
+def model_settings(name: ModelName | None) -> dict[str, Any]:
+    """What the kind of model says, as settings; none if it was not given."""
+    from ssnt.config import named_settings
+
+    return {} if name is None else named_settings(name.value)
 
 
 def data_settings(

@@ -19,6 +19,7 @@ from ssnt.cli.options import (
 from ssnt.cli.output import print_table
 from ssnt.cli.settings_arguments import (
     DevOption,
+    ModelOption,
     PresetOption,
     PrintConfigOption,
     SettingsArguments,
@@ -26,6 +27,7 @@ from ssnt.cli.settings_arguments import (
     check_given,
     data_settings,
     going_on,
+    model_settings,
     overrides_of,
     told_apart,
 )
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 def sweep(
     arguments: SettingsArguments = None,
     preset: PresetOption = None,
+    model: ModelOption = None,
     train_file: TrainOption = None,
     dev_file: DevOption = None,
     out: Annotated[
@@ -77,6 +80,7 @@ def sweep(
 
     options = {
         "data": data_settings(train_file, dev_file, file_format, source_column, target_column, tags_column),
+        "model": model_settings(model),
         "hardware": hardware_settings(engine, address, workers),
         "out": out,
     }

@@ -18,6 +18,7 @@ from ssnt.cli.options import (
 )
 from ssnt.cli.settings_arguments import (
     DevOption,
+    ModelOption,
     PresetOption,
     PrintConfigOption,
     SettingsArguments,
@@ -25,6 +26,7 @@ from ssnt.cli.settings_arguments import (
     check_given,
     data_settings,
     going_on,
+    model_settings,
     overrides_of,
     told_apart,
 )
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 def train(
     arguments: SettingsArguments = None,
     preset: PresetOption = None,
+    model: ModelOption = None,
     train_file: TrainOption = None,
     dev_file: DevOption = None,
     out: Annotated[
@@ -64,6 +67,7 @@ def train(
     Examples:
         ssnt train --train train.tsv --dev dev.tsv --out model
         ssnt train --preset inflection --format sigmorphon2017 --train train.tsv --dev dev.tsv --out model
+        ssnt train --model seq2seq --train train.tsv --dev dev.tsv --out baseline
         ssnt train settings.yaml --out model training.max_epochs=20 model.hidden_size=64
         ssnt train --per-tag --workers 4 --tags-column 3 --train train.tsv --dev dev.tsv --out model
         ssnt train --resume --out model
@@ -75,6 +79,7 @@ def train(
         settings,
         {
             "data": data_settings(train_file, dev_file, file_format, source_column, target_column, tags_column),
+            "model": model_settings(model),
             "training": {"per_tag": per_tag or None},
             "hardware": hardware_settings(engine, address, workers),
             "out": out,

@@ -26,7 +26,16 @@ from ssnt.config.files import (
     to_yaml,
     upgraded,
 )
-from ssnt.config.model import VARIANTS, ArchitectureConfig, ModelConfig, Transition
+from ssnt.config.model import (
+    MODEL_NAMES,
+    VARIANTS,
+    Architecture,
+    ArchitectureConfig,
+    Attention,
+    ModelConfig,
+    Transition,
+    named_settings,
+)
 from ssnt.config.run import (
     BatchConfig,
     Config,
@@ -43,9 +52,12 @@ from ssnt.config.run import (
 from ssnt.config.sweep import RangeConfig, SweepConfig, SweepRunConfig, load_sweep_config
 
 __all__ = [
+    "MODEL_NAMES",
     "PRESETS",
     "VARIANTS",
+    "Architecture",
     "ArchitectureConfig",
+    "Attention",
     "BatchConfig",
     "Config",
     "DataConfig",
@@ -68,6 +80,7 @@ __all__ = [
     "load_config",
     "load_sweep_config",
     "merged",
+    "named_settings",
     "nested",
     "parse_overrides",
     "parse_settings",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
@@ -12,20 +12,31 @@ from ssnt.types import UNK_ID
 
 Transition = Literal["neural", "geometric"]
 
+Architecture = Literal["ssnt", "seq2seq", "attention", "adapted-seq2seq", "rnnt", "prefix-attention"]
+Attention = Literal["bahdanau", "luong"]
+
 VARIANTS = ("uniSSNT", "biSSNT", "uniSSNT+", "biSSNT+")
 """The paper's four models: the encoder's direction, and ``+`` for the neural transition."""
+
+MODEL_NAMES = (*VARIANTS, *get_args(Architecture)[1:])
+"""The kinds of models by name: the paper's four, and every other architecture."""
+
+_WITHOUT_ALIGNMENT = ("seq2seq", "attention", "adapted-seq2seq")
 
 
 class ArchitectureConfig(Settings):
     """What a model is like before it is known how many symbols there are.
 
     Attributes:
+        architecture: ``ssnt`` (the paper's model), ``rnnt`` or ``prefix-attention`` (other models with an alignment),
+            or ``seq2seq``, ``attention`` or ``adapted-seq2seq`` (encoders with decoders, which have none).
+        attention: How ``attention`` scores source positions: ``bahdanau`` (additive) or ``luong`` (general).
         embed_size: Size of source and target embeddings.
         hidden_size: Size of every LSTM layer, in each direction.
         encoder_layers: Number of encoder layers.
         decoder_layers: Number of decoder layers.
         bidirectional: Whether the encoder reads both ways; if it does, the model cannot work online.
-        transition: ``neural`` (the paper's ``+`` models) or ``geometric``.
+        transition: ``neural`` (the paper's ``+`` models) or ``geometric``; for ``ssnt`` and ``prefix-attention``.
         transition_hidden_size: Hidden size of the neural transition; None for ``hidden_size``.
         feature_size: Size of the tag embeddings.
         input_dropout: Dropout on the input of every LSTM layer (paper: 0.2 words, 0.5 characters).
@@ -33,6 +44,8 @@ class ArchitectureConfig(Settings):
         tie_target_embedding: Whether the decoder's half of the output projection is the target embedding.
     """
 
+    architecture: Architecture = "ssnt"
+    attention: Attention = "bahdanau"
     embed_size: PositiveInt = 128
     hidden_size: PositiveInt = 128
     encoder_layers: PositiveInt = 1
@@ -57,12 +70,39 @@ class ArchitectureConfig(Settings):
 
     @property
     def name(self) -> str:
-        """The paper's name for this kind of model, one of :data:`VARIANTS`."""
-        return ("bi" if self.bidirectional else "uni") + "SSNT" + ("+" if self.transition == "neural" else "")
+        """What this kind of model is called: one of :data:`VARIANTS` for the paper's, otherwise the architecture."""
+        direction = "bi" if self.bidirectional else "uni"
+        if self.architecture == "ssnt":
+            return direction + "SSNT" + ("+" if self.transition == "neural" else "")
+        if self.architecture == "attention":
+            return f"attention ({self.attention})"
+        return f"{direction} {self.architecture}" if self.has_alignment else self.architecture
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether the model walks along the source: if not, it cannot align, stream or search paths."""
+        return self.architecture not in _WITHOUT_ALIGNMENT
+
+
+def named_settings(name: str) -> dict[str, Any]:
+    """The settings that the name of a kind of model fixes.
+
+    Args:
+        name: One of :data:`MODEL_NAMES`.
+
+    Raises:
+        ConfigError: The name is unknown.
+    """
+    if name not in MODEL_NAMES:
+        raise ConfigError(f"unknown model {name!r}: expected one of {', '.join(MODEL_NAMES)}")
+    if name not in VARIANTS:
+        return {"architecture": name}
+    transition = "neural" if name.endswith("+") else "geometric"
+    return {"architecture": "ssnt", "bidirectional": name.startswith("bi"), "transition": transition}
 
 
 class ModelConfig(ArchitectureConfig):
-    """The settings of an SSNT model; they and its state dict are the whole model.
+    """The settings of a model; they and its state dict are the whole model.
 
     Attributes:
         src_vocab_size: Number of source symbols, the four special ones included.
@@ -94,11 +134,10 @@ class ModelConfig(ArchitectureConfig):
         """
         if name not in VARIANTS:
             raise ConfigError(f"unknown model variant {name!r}: expected one of {', '.join(VARIANTS)}")
-        for key in ("bidirectional", "transition"):
-            if key in settings:
-                raise ConfigError(
-                    f"setting {key!r}: expected none beside the variant {name!r}, which fixes it, "
-                    f"got {settings[key]!r}; leave it out, or choose another variant"
-                )
-        transition: Transition = "neural" if name.endswith("+") else "geometric"
-        return cls(bidirectional=name.startswith("bi"), transition=transition, **settings)
+        fixed = named_settings(name)
+        for key in fixed.keys() & settings.keys():
+            raise ConfigError(
+                f"setting {key!r}: expected none beside the variant {name!r}, which fixes it, "
+                f"got {settings[key]!r}; leave it out, or choose another variant"
+            )
+        return cls(**fixed, **settings)

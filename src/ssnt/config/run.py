@@ -135,6 +135,8 @@ class TrainingConfig(Settings):
         seed: Fixes initial weights, order of the data and dropout.
         end: Where a path may end: ``any`` (paper) or ``last``.
         fastemit: Weight of the term that makes an online model write earlier; 0: none.
+        delay_weight: Nats, for each target symbol, that writing it at the end of the source costs more than at its
+            start: the weight of the expected delay in the loss, which makes an online model write earlier; 0: none.
         average: The weights of so many of the best validations are averaged at the end; 1: the best alone.
         checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.
         per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all. These are
@@ -147,6 +149,7 @@ class TrainingConfig(Settings):
     seed: NonNegativeInt = 1
     end: End = "any"
     fastemit: float = Field(default=0.0, ge=0.0)
+    delay_weight: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     average: PositiveInt = 1
     checkpoint_minutes: float = Field(default=10.0, gt=0.0)
     per_tag: bool = False
@@ -260,6 +263,24 @@ class Config(Settings):
         if out is not None and not out.strip():
             raise ValueError("expected the name of a directory")
         return out
+
+    @model_validator(mode="after")
+    def _check_alignment(self) -> Self:
+        model = self.model
+        if model.has_alignment:
+            return self
+        if self.search.search != "marginal":
+            raise ValueError(
+                f"setting 'search.search': expected 'marginal' for model.architecture {model.architecture!r}, which "
+                f"has no alignment, got {self.search.search!r}; leave it out"
+            )
+        for name in ("fastemit", "delay_weight"):
+            if getattr(self.training, name):
+                raise ValueError(
+                    f"setting 'training.{name}': expected 0 for model.architecture {model.architecture!r}, which has "
+                    f"no alignment, got {getattr(self.training, name):g}; leave it out"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_online(self) -> Self:

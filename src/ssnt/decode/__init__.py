@@ -11,21 +11,23 @@ module             what
 ``sample``         ancestral sampling
 ``align``          given pairs: best path, posteriors, segments; ``formats`` writes them
 ``ensemble``       several models as one
+``marginalised``   a transducer with its alignments summed out, which ensembles are best made of
 ``numbers``        between symbols as strings and as numbers: unknown ones counted, and copied through
-``scorer``         models as the searches see them
+``scorer``         models as the searches see them; ``one_column`` has those without an alignment
 =================  ==================================================================================
 """
 
 from ssnt.decode.align import AlignmentFailure, PairAlignment, Segment, align, align_each
 from ssnt.decode.ensemble import EnsembleScorer
 from ssnt.decode.marginal import marginal_search
+from ssnt.decode.marginalised import MarginalisedScorer
 from ssnt.decode.numbers import Numbered, copy_unknowns, number_symbols
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
 from ssnt.decode.run import Failure, decode
 from ssnt.decode.sample import sample
-from ssnt.decode.scorer import Columns, ModelScorer, Scorer, Source, StreamingScorer
+from ssnt.decode.scorer import Columns, ModelScorer, Scorer, Source, StreamingScorer, make_scorer
 from ssnt.decode.stream import Stream, StreamBatch, StreamOptions, Update, open_streams
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Columns",
     "EnsembleScorer",
     "Failure",
+    "MarginalisedScorer",
     "ModelScorer",
     "Numbered",
     "PairAlignment",
@@ -49,6 +52,7 @@ __all__ = [
     "align_each",
     "copy_unknowns",
     "decode",
+    "make_scorer",
     "marginal_search",
     "number_symbols",
     "online_search",

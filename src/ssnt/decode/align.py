@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ssnt.decode.scorer import Scorer
+from ssnt.decode.scorer import Scorer, require_alignment
 from ssnt.dp import AlignmentDistribution
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.types import EOS_ID, Alignment, Batch, End
@@ -121,6 +121,7 @@ def align_each(
     """
     if not 0.0 < link_threshold <= 1.0:
         raise ConfigError(f"link_threshold must be above 0 and at most 1, got {link_threshold!r}")
+    require_alignment(scorer, "align")
     try:
         results = _align_batch(scorer, batch, end, link_threshold)
     except DataError:

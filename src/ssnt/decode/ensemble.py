@@ -10,7 +10,17 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer, TopWords, as_scorer, top_words
+from ssnt.decode.scorer import (
+    Columns,
+    Scorer,
+    Source,
+    StreamingScorer,
+    TopWords,
+    as_scorer,
+    has_alignment,
+    lengths_read,
+    top_words,
+)
 from ssnt.errors import ModelError
 from ssnt.types import Batch, Grid
 
@@ -30,6 +40,11 @@ class EnsembleSource:
     def src_lens(self) -> Tensor:
         """Lengths, ``(B,)``."""
         return self.members[0].src_lens
+
+    @property
+    def read_lens(self) -> Tensor:
+        """Lengths of the sources themselves, ``(B,)``."""
+        return lengths_read(self.members[0])
 
     def select(self, items: Tensor) -> EnsembleSource:
         """Returns the sources ``items``, in that order."""
@@ -76,7 +91,11 @@ class EnsembleScorer:
     """Several models over the same symbols, averaged at every decision.
 
     Args:
-        members: The models; at least one, all with the same target vocabulary.
+        members: The models; at least one, all with the same target vocabulary, and all with an alignment or all
+            without.
+
+    Raises:
+        ModelError: There are none, or they cannot be averaged.
     """
 
     def __init__(self, members: Sequence[Scorer[Any, Any]]) -> None:
@@ -86,8 +105,19 @@ class EnsembleScorer:
         sizes = {scorer.vocab_size for scorer in members}
         if len(sizes) > 1:
             raise ModelError(f"members: expected models with one target vocabulary, got sizes {sorted(sizes)}")
+        if len({has_alignment(scorer) for scorer in members}) > 1:
+            raise ModelError(
+                "members: expected models with an alignment, or models without one, got both: an SSNT decides at every "
+                "source position and an encoder-decoder at none, so that there is nothing to average; ensemble each "
+                "kind by itself"
+            )
         self._members = tuple(members)
         self.vocab_size = members[0].vocab_size
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether the columns of the models are source positions."""
+        return has_alignment(self._members[0])
 
     @property
     def is_streaming(self) -> bool:

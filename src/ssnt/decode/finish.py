@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Scorer, Source
+from ssnt.decode.scorer import Scorer, Source, has_alignment, lengths_read
 from ssnt.dp import AlignmentDistribution
 from ssnt.types import EOS_ID, Alignment, End, Grid, Hypothesis
 
@@ -90,4 +90,24 @@ def hypotheses_of(grid: Grid, outputs: list[Output], end: End, options: SearchOp
         for row, (output, log_prob, path, src_len) in enumerate(
             zip(outputs, log_probs, paths, grid.src_lens.tolist(), strict=True)
         )
+    ]
+
+
+def without_alignments(
+    scorer: Scorer[Any, Any], source: Source, found: list[list[Hypothesis]]
+) -> list[list[Hypothesis]]:
+    """The hypotheses of a model without an alignment have none: the whole source is read before all that is written."""
+    if has_alignment(scorer):
+        return found
+    return [
+        [
+            replace(
+                one,
+                alignment=Alignment((), one.log_prob),
+                delays=(length,) * (len(one.symbols) + one.is_complete),
+                emit=None,
+            )
+            for one in hypotheses
+        ]
+        for hypotheses, length in zip(found, lengths_read(source).tolist(), strict=True)
     ]

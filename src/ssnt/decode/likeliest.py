@@ -12,7 +12,7 @@ from torch import Tensor
 from ssnt.decode.extend import append_symbols, extend
 from ssnt.decode.finish import Output
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Columns, Scorer, Source
+from ssnt.decode.scorer import Columns, Scorer, Source, lengths_read
 from ssnt.types import EOS_ID, Grid
 
 
@@ -57,7 +57,7 @@ def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOp
     """Follows the likeliest continuation of each source to its end."""
     trail = Trail(source.src_lens)
     state = scorer.start(source)
-    longest = [options.longest(length) for length in source.src_lens.tolist()]
+    longest = [options.longest(length) for length in lengths_read(source).tolist()]
     items = torch.arange(len(longest), device=source.src_lens.device)
     log_inflow = source.log_start(1)
     prefixes = torch.empty(len(longest), 1, 0, dtype=torch.int64, device=items.device)

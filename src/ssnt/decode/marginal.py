@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from ssnt.decode.extend import append_symbols, extend
-from ssnt.decode.finish import Output, aligned, hypotheses_of
+from ssnt.decode.finish import Output, aligned, hypotheses_of, without_alignments
 from ssnt.decode.likeliest import follow_likeliest
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.rows import select as select_rows
-from ssnt.decode.scorer import Scorer, Source
+from ssnt.decode.scorer import Scorer, Source, lengths_read
 from ssnt.types import Batch, Hypothesis
 
 
@@ -80,7 +80,7 @@ class _Search:
         self._scorer = scorer
         self._options = options
         self._source = source
-        self._longest = [options.longest(length) for length in source.src_lens.tolist()]
+        self._longest = [options.longest(length) for length in lengths_read(source).tolist()]
         self._finished = [_Finished(options, longest) for longest in self._longest]
         self._unfinished: list[list[Output]] = [[] for _ in self._longest]
 
@@ -197,8 +197,10 @@ def marginal_search(
     with torch.no_grad():
         source = scorer.read(batch)
         if options.nbest > 1 or options.length_normalisation > 0.0:
-            return _aligned(scorer, source, _Search(scorer, source, options).run(), options)
-        return _best_outputs(scorer, source, options)
+            found = _aligned(scorer, source, _Search(scorer, source, options).run(), options)
+        else:
+            found = _best_outputs(scorer, source, options)
+        return without_alignments(scorer, source, found)
 
 
 def _best_outputs(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> list[list[Hypothesis]]:

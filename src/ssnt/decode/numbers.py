@@ -27,16 +27,19 @@ def number_symbols(source: Sequence[str], table: Mapping[str, int]) -> Numbered:
     return Numbered(symbols, sum(symbol not in table for symbol in source))
 
 
-def copy_unknowns(hypothesis: Hypothesis, source: Sequence[str], names: Sequence[str]) -> list[str]:
+def copy_unknowns(
+    hypothesis: Hypothesis, source: Sequence[str], names: Sequence[str], positions: Sequence[int] | None = None
+) -> list[str]:
     """The output as strings, an unknown symbol replaced by the source symbol that it was written at.
 
     Args:
-        hypothesis: An output with its alignment.
+        hypothesis: An output with its alignment; without one, unknown symbols stay as they are.
         source: The source symbols as strings, without the end symbol.
         names: The string of each target symbol.
+        positions: Where each symbol was written, if not where the alignment says.
     """
-    positions = hypothesis.alignment.positions
+    places = hypothesis.alignment.positions if positions is None else positions
     return [
-        source[position] if symbol == UNK_ID and position < len(source) else names[symbol]
-        for symbol, position in zip(hypothesis.symbols, positions, strict=False)
+        source[places[j]] if symbol == UNK_ID and j < len(places) and places[j] < len(source) else names[symbol]
+        for j, symbol in enumerate(hypothesis.symbols)
     ]

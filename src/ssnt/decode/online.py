@@ -10,7 +10,7 @@ import torch
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.progress import first_progress, outputs, read_on
 from ssnt.decode.rounds import Rules
-from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer
+from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer, require_alignment
 from ssnt.decode.stream import Merge
 from ssnt.errors import ConfigError
 from ssnt.types import Batch, Hypothesis
@@ -48,6 +48,7 @@ def online_search(
     Raises:
         ModelError: The model has to see the whole source.
     """
+    require_alignment(scorer, "online search")
     options = options or SearchOptions()
     rules = _rules(options, merge, max_emissions, scorer.vocab_size)
     lens = batch.src_lens.tolist()

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Columns, Scorer, TopWords
+from ssnt.decode.scorer import Columns, Scorer, TopWords, require_alignment
 from ssnt.types import EOS_ID, PAD_ID, Alignment, Batch, Hypothesis
 
 MAX_WORD_SCORES = 1 << 22
@@ -46,7 +46,9 @@ def path_search(scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions |
 
     Raises:
         ConfigError: A forced or banned symbol is not in the vocabulary.
+        ModelError: The model has no alignment.
     """
+    require_alignment(scorer, "path search")
     options = options or SearchOptions()
     options.require_vocabulary(scorer.vocab_size)
     with torch.no_grad():

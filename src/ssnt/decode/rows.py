@@ -7,13 +7,45 @@ of, a row of each of their tensors belongs to one prefix or to one stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 T = TypeVar("T")
+
+Layout = list[tuple[tuple[int, ...], torch.dtype]]
+"""The shapes and dtypes of the tensors of a state."""
+
+
+@dataclass(frozen=True)
+class Growing:
+    """Rows that grow, each to its own length; what is beyond that is zero.
+
+    Attributes:
+        values: ``(N, T, ...)``.
+        lens: ``(N,)``.
+    """
+
+    values: Tensor
+    lens: Tensor
+
+    def with_one_more(self, items: Tensor) -> Growing:
+        """The same with one more item (N, ...) at the end of each row."""
+        size = max(self.values.shape[1], int(self.lens.max()) + 1)
+        values = _lengthened(self.values, size).clone()
+        values[torch.arange(len(values), device=values.device), self.lens] = items
+        return Growing(values, self.lens + 1)
+
+
+def _lengthened(values: Tensor, size: int) -> Tensor:
+    """The same with zeros after the end of the second axis."""
+    if values.shape[1] == size:
+        return values
+    longer = values.new_zeros(values.shape[0], size, *values.shape[2:])
+    longer[:, : values.shape[1]] = values
+    return longer
 
 
 def select(value: T, rows: Tensor) -> T:
@@ -24,6 +56,18 @@ def select(value: T, rows: Tensor) -> T:
 def join(values: Sequence[T], rows: Tensor) -> T:
     """The rows ``rows`` (N,) of several states laid end to end: those of the second count on from the first's."""
     return _mapped(lambda *tensors: torch.cat(tensors).index_select(0, rows), *values)
+
+
+def layout(value: object) -> Layout:
+    """Shapes and dtypes of all tensors of a state, less the lengths to which rows have grown."""
+    if isinstance(value, Growing):
+        values = value.values
+        return [((values.shape[0], *values.shape[2:]), values.dtype), (tuple(value.lens.shape), value.lens.dtype)]
+    if isinstance(value, Tensor):
+        return [(tuple(value.shape), value.dtype)]
+    if is_dataclass(value):
+        value = tuple(getattr(value, field.name) for field in fields(value))
+    return [found for part in value for found in layout(part)] if isinstance(value, tuple) else []
 
 
 def leaves(value: object) -> list[Tensor]:
@@ -38,9 +82,16 @@ def rebuilt(value: T, tensors: Iterator[Tensor]) -> T:
     return _mapped(lambda _: next(tensors), value)
 
 
+def _of_one_length(rows: Sequence[Growing]) -> list[Growing]:
+    size = max(one.values.shape[1] for one in rows)
+    return [Growing(_lengthened(one.values, size), one.lens) for one in rows]
+
+
 def _mapped(function: Callable[..., Any], first: T, *others: T) -> T:
     """Applies a function to the tensors that stand at the same place in all values."""
     kind: Any = type(first)
+    if isinstance(first, Growing) and others:  # tensors that are laid end to end have to be equally long
+        first, *others = _of_one_length((first, *others))  # type: ignore[arg-type, assignment]
     if isinstance(first, Tensor):
         result: Any = function(first, *others)
     elif is_dataclass(first):

@@ -15,10 +15,10 @@ from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
-from ssnt.decode.scorer import Scorer, as_scorer
+from ssnt.decode.scorer import Scorer, as_scorer, require_alignment
 from ssnt.dp.checks import require_count
 from ssnt.errors import ConfigError, DataError
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Batch, Hypothesis
 
 SearchName = Literal["marginal", "path", "online"]
@@ -50,7 +50,7 @@ class Failure:
 
 
 def decode(
-    scorer: Scorer[Any, Any] | SSNT,
+    scorer: Scorer[Any, Any] | Model,
     sources: Sequence[Sequence[int]],
     search: SearchName = "marginal",
     options: SearchOptions | None = None,
@@ -63,7 +63,7 @@ def decode(
     """Decodes sources of any lengths.
 
     Args:
-        scorer: The model, an SSNT or a scorer.
+        scorer: The model, such as an SSNT, or a scorer.
         sources: Symbols of each source, without the end symbol, which is added.
         search: ``"marginal"``, ``"path"`` or ``"online"``.
         options: Settings of the search.
@@ -80,6 +80,8 @@ def decode(
     if search not in _SEARCHES:
         raise ConfigError(f"search must be one of {', '.join(map(repr, _SEARCHES))}, got {search!r}")
     model: Scorer[Any, Any] = as_scorer(scorer)
+    if search != "marginal":
+        require_alignment(model, f"search={search!r}")
     options = options or SearchOptions()
     if any(isinstance(source, (int, str)) for source in sources):
         raise DataError("sources: expected a list of sources, each a list of symbols; for a single one, [[5, 6]]")

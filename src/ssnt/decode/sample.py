@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ssnt.decode.extend import append_symbols, extend
-from ssnt.decode.finish import Output, aligned
+from ssnt.decode.finish import Output, aligned, without_alignments
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.rows import select as select_rows
-from ssnt.decode.scorer import Scorer
+from ssnt.decode.scorer import Scorer, lengths_read
 from ssnt.dp.checks import require_count
 from ssnt.errors import ConfigError
 from ssnt.types import EOS_ID, Batch, Hypothesis
@@ -58,7 +58,8 @@ def sample(
         outputs = _draw(scorer, source, n, options, temperature, top_k, generator)
         items = [item for item in range(len(source.src_lens)) for _ in range(n)]
         hypotheses = aligned(scorer, source, items, outputs, options)
-    return [hypotheses[first : first + n] for first in range(0, len(hypotheses), n)]
+    found = [hypotheses[first : first + n] for first in range(0, len(hypotheses), n)]
+    return without_alignments(scorer, source, found)
 
 
 def _draw(
@@ -79,7 +80,7 @@ def _draw(
     state = select_rows(begin, items)
     log_inflow = source.log_start(n)
     prefixes = torch.empty(batch, n, 0, dtype=torch.int64, device=device)
-    longest = torch.tensor([options.longest(length) for length in source.src_lens.tolist()], device=device)
+    longest = torch.tensor([options.longest(length) for length in lengths_read(source).tolist()], device=device)
     outputs: dict[int, Output] = {}
     while len(outputs) < batch * n:
         length = prefixes.shape[2]

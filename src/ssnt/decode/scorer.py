@@ -10,25 +10,29 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from ssnt.decode.rows import select
 from ssnt.errors import ModelError
-from ssnt.nn import SSNT, Encoding, State, StreamingEncoder
+from ssnt.nn import SSNT, Encoding, Model, State, StreamingEncoder
 from ssnt.nn.checks import check_device, check_same_batch
 from ssnt.nn.recurrent import LSTMState
 from ssnt.nn.transition import LogTransition
 from ssnt.types import BOS_ID, Batch, Grid
+
+if TYPE_CHECKING:
+    from ssnt.nn.baselines import EncoderDecoder
 
 
 class Source(Protocol):
     """Encoded sources.
 
     Attributes:
-        src_lens: Lengths, ``(B,)``.
+        src_lens: Lengths, ``(B,)``: how many columns their lattices have. A source whose own length is another one, as
+            in models without an alignment, has that as ``read_lens``.
     """
 
     src_lens: Tensor
@@ -214,9 +218,11 @@ class Hearing:
     condition: Tensor | None
 
 
-def _decisions(model: SSNT, source: ModelSource, prefix_states: Tensor, live: Tensor | None) -> LogTransition:
+def _decisions(
+    model: SSNT, source: ModelSource, prefix_states: Tensor, log_norm: Tensor, live: Tensor | None
+) -> LogTransition:
     """Both decisions of every prefix at every position; rows that are not live have none."""
-    decisions = model.transition.log_grid_from(source.transition, prefix_states)
+    decisions = model.decisions_from(source.transition, prefix_states, log_norm)
     if live is None:
         return decisions
     # Those of the others were made too: to leave them out costs more, as the source's part would have to be copied.
@@ -229,13 +235,12 @@ class ModelColumns:
     """Columns of one model; the vocabulary meets the positions in matrix products only, as in training."""
 
     def __init__(self, model: SSNT, source: ModelSource, output: Tensor, live: Tensor | None) -> None:
+        if not model.word.is_factored:
+            kind = type(model).__name__
+            raise ModelError(f"model: a {kind} has a scorer of its own; use ssnt.decode.make_scorer(model)")
         batch, src_size, _ = source.states.shape
         self._source = source
         prefix_states = output.view(batch, -1, output.shape[1])  # (B, K, Ht)
-        decisions = _decisions(model, source, prefix_states, live)  # (B, K, I)
-        outside = torch.arange(src_size, device=output.device) >= source.src_lens[:, None, None]
-        self.log_emit = decisions.log_emit.masked_fill(outside, -math.inf)
-        self.log_shift = decisions.log_shift.masked_fill(outside, -math.inf)
         self._logits = torch.nn.functional.linear(prefix_states, model.word.tgt_weight, model.word.bias)  # (B, K, V)
         self._peaks = self._logits.amax(dim=2)  # (B, K)
         exps = torch.exp(self._logits - self._peaks[..., None])
@@ -246,6 +251,10 @@ class ModelColumns:
         if len(self._unsafe):
             rows, positions = self._unsafe // src_size, self._unsafe % src_size
             self._log_norm.view(-1)[self._unsafe] = torch.logsumexp(self._cell_logits(rows, positions), dim=1)
+        decisions = _decisions(model, source, prefix_states, self._log_norm, live)  # (B, K, I)
+        outside = torch.arange(src_size, device=output.device) >= source.src_lens[:, None, None]
+        self.log_emit = decisions.log_emit.masked_fill(outside, -math.inf)
+        self.log_shift = decisions.log_shift.masked_fill(outside, -math.inf)
 
     def _find_unsafe(self) -> Tensor:
         """Cells whose product of exponentials may have lost something to underflow; see ``factored_softmax``."""
@@ -325,13 +334,18 @@ class ModelScorer:
         self.vocab_size = model.config.tgt_vocab_size
 
     @property
+    def has_alignment(self) -> bool:
+        """The columns are source positions."""
+        return True
+
+    @property
     def is_streaming(self) -> bool:
         """Whether the encoder can be stepped."""
         return self.model.encoder.is_streaming
 
     def read(self, batch: Batch) -> ModelSource:
         """Encodes the sources of a batch."""
-        self._warn_if_training()
+        warn_if_training(self.model)
         encoding = self.model.encode(batch)
         return self.source_of(encoding.states, batch.src_lens, encoding.condition)
 
@@ -371,7 +385,7 @@ class ModelScorer:
 
     def listen(self, count: int, features: Tensor | None = None) -> Hearing:
         """What ``count`` streams remember before the first symbol."""
-        self._warn_if_training()
+        warn_if_training(self.model)
         model = self.model
         encoder = self._streaming_encoder()
         state = encoder.initial_state(count)
@@ -391,13 +405,6 @@ class ModelScorer:
         source = self.source_of(output[:, None], torch.ones_like(symbols), hearing.condition)
         return source, Hearing(state, hearing.condition)
 
-    def _warn_if_training(self) -> None:
-        settings = self.model.config
-        if self.model.training and (settings.input_dropout or settings.output_dropout):
-            warnings.warn(
-                "the model is in training mode, so dropout changes every answer; call model.eval()", stacklevel=3
-            )
-
     def _streaming_encoder(self) -> StreamingEncoder[Any]:
         encoder = self.model.encoder
         if not encoder.is_streaming and not hasattr(encoder, "initial_state"):
@@ -408,10 +415,59 @@ class ModelScorer:
         return cast(StreamingEncoder[Any], encoder)  # one that has the method but cannot says so itself
 
 
+def warn_if_training(model: Model) -> None:
+    """Warns of a model whose answers dropout would change."""
+    if model.training and (model.config.input_dropout or model.config.output_dropout):
+        warnings.warn("the model is in training mode, so dropout changes every answer; call model.eval()", stacklevel=3)
+
+
+def make_scorer(model: Model) -> Any:
+    """A model of any architecture as the searches see it: a :class:`Scorer`, a :class:`StreamingScorer` if it streams.
+
+    Raises:
+        ModelError: It is no model.
+    """
+    if not isinstance(model, Model):
+        raise ModelError(f"model: expected an ssnt.nn.Model, such as an SSNT, got {type(model).__name__}")
+    if not model.has_alignment:
+        from ssnt.decode.one_column import OneColumnScorer
+
+        return OneColumnScorer(cast("EncoderDecoder", model))  # anything else is refused there
+    if model.config.architecture == "prefix-attention":
+        from ssnt.decode.prefix_attention import PrefixAttentionScorer
+
+        return PrefixAttentionScorer(model)
+    return ModelScorer(cast(SSNT, model))
+
+
 def as_scorer(model: Any) -> Any:
-    """A model as a scorer: an SSNT is wrapped, a scorer is taken as it is."""
-    if isinstance(model, SSNT):
-        return ModelScorer(model)
+    """A model as a scorer: a model is wrapped, a scorer is taken as it is."""
+    if isinstance(model, Model):
+        return make_scorer(model)
     if not hasattr(model, "columns"):
-        raise ModelError(f"scorer: expected an SSNT, a ModelScorer or an EnsembleScorer, got {type(model).__name__}")
+        raise ModelError(f"scorer: expected a model such as an SSNT, or a scorer, got {type(model).__name__}")
     return model
+
+
+def has_alignment(scorer: Scorer[Any, Any]) -> bool:
+    """Whether the columns of a scorer are source positions; a scorer of one's own that does not say has them."""
+    return bool(getattr(scorer, "has_alignment", True))
+
+
+def require_alignment(scorer: Scorer[Any, Any], what: str) -> None:
+    """Refuses a model without an alignment.
+
+    Raises:
+        ModelError: It has none; the message begins with ``what`` cannot be done.
+    """
+    if not has_alignment(scorer):
+        raise ModelError(
+            f"{what}: expected a model with an alignment, such as an SSNT, got an encoder-decoder, which reads the "
+            "whole source before it writes and has none; use search='marginal', or train another model.architecture"
+        )
+
+
+def lengths_read(source: Source) -> Tensor:
+    """Lengths of the sources themselves, ``(B,)``, which limit those of outputs; a lattice may have fewer columns."""
+    lens: Tensor = getattr(source, "read_lens", source.src_lens)
+    return lens

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Generic, Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -15,10 +15,12 @@ from ssnt.decode.numbers import number_symbols
 from ssnt.decode.options import require_symbols
 from ssnt.decode.progress import Progress, first_progress, outputs, read_on
 from ssnt.decode.rounds import Rules
-from ssnt.decode.rows import leaves, rebuilt
-from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer, as_scorer
+from ssnt.decode.rows import Layout, layout, leaves, rebuilt
+from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer, as_scorer, require_alignment
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.types import EOS_ID, End, Hypothesis
+
+T = TypeVar("T")
 
 Merge = Literal["sum", "max"]
 """What a prefix is worth: the sum over its alignments, or the best of them."""
@@ -137,6 +139,7 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         if count < 1:
             raise ConfigError(f"count must be at least 1, got {count}")
         scorer = as_scorer(scorer)
+        require_alignment(scorer, "stream")
         self.options = options or StreamOptions()
         if not isinstance(self.options, StreamOptions):
             raise ConfigError(f"options: expected StreamOptions, got {type(options).__name__}")
@@ -238,13 +241,10 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         progress = self._progress
         saved = {name: tensor.to(self._device) for name, tensor in state["prefixes"].items()}
         prefixes = replace(progress.prefixes, **saved)
-        _check_fit(leaves(progress.prefixes)[2:], leaves(prefixes)[2:])  # all but the symbols, which have any length
+        # All but the symbols, which have any length.
+        _check_fit(layout(tuple(leaves(progress.prefixes)[2:])), layout(tuple(leaves(prefixes)[2:])))
         decoder, hearing = ([tensor.to(self._device) for tensor in state[name]] for name in ("decoder", "hearing"))
-        _check_fit(leaves(progress.decoder), decoder)
-        _check_fit(leaves(progress.hearing), hearing)
-        self._progress = Progress(
-            prefixes, rebuilt(progress.decoder, iter(decoder)), rebuilt(progress.hearing, iter(hearing))
-        )
+        self._progress = Progress(prefixes, _restored(progress.decoder, decoder), _restored(progress.hearing, hearing))
         self._is_finished = [bool(ended) for ended in state["is_finished"]]
 
     def snapshot(self) -> Progress[StateT, HearingT]:
@@ -419,10 +419,18 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _check_fit(mine: Sequence[Tensor], saved: Sequence[Tensor]) -> None:
-    shapes = [[(tuple(tensor.shape), tensor.dtype) for tensor in tensors] for tensors in (mine, saved)]
-    if shapes[0] != shapes[1]:
+def _restored(mine: T, saved: list[Tensor]) -> T:
+    """The saved tensors in the place of mine."""
+    if len(saved) != len(leaves(mine)):
+        _check_fit(layout(mine), layout(tuple(saved)))
+    restored = rebuilt(mine, iter(saved))
+    _check_fit(layout(mine), layout(restored))
+    return restored
+
+
+def _check_fit(mine: Layout, saved: Layout) -> None:
+    if mine != saved:
         raise ModelError(
-            f"the saved streams do not fit: expected {shapes[0]}, got {shapes[1]}; "
+            f"the saved streams do not fit: expected {mine}, got {saved}; "
             "load them into as many streams of the model that they were saved from"
         )

@@ -8,7 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ssnt.types import End, Grid
+from ssnt.errors import BackendError
+from ssnt.types import End, Grid, Posteriors
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,13 @@ class Solution:
     nll: Tensor
     emit: Tensor | None = None
     shift: Tensor | None = None
+
+
+def posteriors_of(solution: Solution) -> Posteriors:
+    """The posteriors of a solution that was asked for them."""
+    if solution.emit is None or solution.shift is None:
+        raise BackendError("solution: expected posteriors, got None; solve with want_posteriors=True")
+    return Posteriors(solution.emit, solution.shift)
 
 
 class Backend(Protocol):

@@ -23,6 +23,13 @@ def accumulation_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
+def in_full_precision(grid: Grid) -> Grid:
+    """The same lattices in the precision of the recursions, out of autograd's sight."""
+    dtype = accumulation_dtype(grid.log_word.device)
+    word, emit, shift = (values.detach().to(dtype) for values in (grid.log_word, grid.log_emit, grid.log_shift))
+    return Grid(word, emit, shift, grid.src_lens, grid.tgt_lens)
+
+
 def valid_cells(grid: Grid) -> Tensor:
     """True for the cells within each pair's lengths, ``(B, J, I)``."""
     _, tgt_size, src_size = grid.log_word.shape

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -11,10 +13,11 @@ from ssnt.dp.compiled import has_numba, in_threads
 from ssnt.dp.contract import Solution
 from ssnt.types import End, Grid
 
-_CELLS_WORTH_A_THREAD = 20_000  # about 0.15 ms of work; handing it to another thread costs about 0.05 ms
+CELLS_WORTH_A_THREAD = 20_000  # about 0.15 ms of work; handing it to another thread costs about 0.05 ms
 
 
-def _plane(values: Tensor) -> NDArray[np.floating]:
+def plane(values: Tensor) -> NDArray[Any]:
+    """The numbers of a tensor on the host, out of autograd's sight, contiguous as the kernels want them."""
     return values.detach().contiguous().numpy()
 
 
@@ -45,13 +48,13 @@ class NumbaBackend:
         shift = torch.empty_like(emit)
         in_log = np.zeros(batch, dtype=np.bool_)
         src_lens, tgt_lens = grid.src_lens.contiguous().numpy(), grid.tgt_lens.contiguous().numpy()
-        inputs = [_plane(values) for values in (grid.log_word, grid.log_emit, grid.log_shift)]
+        inputs = [plane(values) for values in (grid.log_word, grid.log_emit, grid.log_shift)]
         outputs = (nll.numpy(), emit.numpy(), shift.numpy(), in_log)
 
         def run(first: int, stop: int) -> None:
             solve_pairs(*inputs, src_lens, tgt_lens, end == "last", want_posteriors, first, stop, *outputs)
 
-        in_threads(run, src_lens * tgt_lens, _CELLS_WORTH_A_THREAD)
+        in_threads(run, src_lens * tgt_lens, CELLS_WORTH_A_THREAD)
         solution = Solution(nll.to(grid.log_word.dtype))
         if want_posteriors:
             solution = Solution(solution.nll, emit, shift)

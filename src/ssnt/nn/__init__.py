@@ -1,10 +1,16 @@
-"""The paper's models: encoder, prefix decoder, word distribution, transition, and SSNT that joins them."""
+"""The paper's models: encoder, prefix decoder, word distribution, transition, and SSNT that joins them.
 
+Other architectures are beside it: ``baselines`` (encoders with decoders), ``rnnt`` and ``prefix_attention``. Training,
+searches and model directories see all of them as a :class:`Model`, and :func:`build_model` makes any of them.
+"""
+
+from ssnt.nn.build import build_model
 from ssnt.nn.decoder import PrefixDecoder
 from ssnt.nn.encoder import Encoder, LSTMEncoder, StreamingEncoder
 from ssnt.nn.features import FeatureEncoder
 from ssnt.nn.joint import WordDistribution
-from ssnt.nn.model import SSNT, Encoding
+from ssnt.nn.model import SSNT
+from ssnt.nn.protocol import Encoding, Model
 from ssnt.nn.recurrent import LSTMState, State, Step
 from ssnt.nn.transition import GeometricTransition, LogTransition, NeuralTransition, Transition
 
@@ -17,6 +23,7 @@ __all__ = [
     "LSTMEncoder",
     "LSTMState",
     "LogTransition",
+    "Model",
     "NeuralTransition",
     "PrefixDecoder",
     "State",
@@ -24,4 +31,5 @@ __all__ = [
     "StreamingEncoder",
     "Transition",
     "WordDistribution",
+    "build_model",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,8 +19,12 @@ class WordDistribution(nn.Module):
         tgt_size: Size of the prefix states.
         vocab_size: Number of target symbols.
         tie_to: An embedding whose weight ``(V, tgt_size)`` is to be the target half as well.
+
+    Attributes:
+        is_factored: Whether the logits are sums of a source and a target part, on which searches rely.
     """
 
+    is_factored: ClassVar[bool] = True
     tgt_weight: Tensor
 
     def __init__(self, src_size: int, tgt_size: int, vocab_size: int, *, tie_to: nn.Embedding | None = None) -> None:

@@ -123,14 +123,14 @@ class SymbolLSTM(nn.Module):
         states, directions = inputs, 2 if self.lstm.bidirectional else 1
         if lens is None:
             lens = torch.full((inputs.size(0),), inputs.size(1))
-        backwards = _within_lengths_backwards(lens, inputs.size(1)) if directions == 2 else None
+        backwards = within_lengths_backwards(lens, inputs.size(1)) if directions == 2 else None
         for layer in range(self.lstm.num_layers):
             if layer > 0:
                 states = self.dropout(states)
             outputs = [_layer(states, self.lstm.all_weights[layer * directions])]
             if backwards is not None:
-                reverse = _layer(_permuted(states, backwards), self.lstm.all_weights[layer * directions + 1])
-                outputs.append(_permuted(reverse, backwards))
+                reverse = _layer(permuted(states, backwards), self.lstm.all_weights[layer * directions + 1])
+                outputs.append(permuted(reverse, backwards))
             states = outputs[0] if backwards is None else torch.cat(outputs, dim=-1)
         return states
 
@@ -152,7 +152,7 @@ def _layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
     return states
 
 
-def _within_lengths_backwards(lens: Tensor, size: int) -> Tensor:
+def within_lengths_backwards(lens: Tensor, size: int) -> Tensor:
     """Where each position of sequences (B, T) goes when they are reversed within their lengths, as rows of (B * T)."""
     positions = torch.arange(size, device=lens.device)
     mirrored = lens[:, None] - 1 - positions  # (B, T)
@@ -174,7 +174,7 @@ class _Permutation(torch.autograd.Function):
         return _Permutation.apply(gradient, places), None  # type: ignore[no-untyped-call]
 
 
-def _permuted(values: Tensor, places: Tensor) -> Tensor:
+def permuted(values: Tensor, places: Tensor) -> Tensor:
     """Values (B, T, F) with their B * T rows in another order."""
     rows: Tensor = _Permutation.apply(values.flatten(0, 1), places)  # type: ignore[no-untyped-call]
     return rows.view(values.shape)

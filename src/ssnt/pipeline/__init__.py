@@ -5,6 +5,7 @@ module                what
 ====================  ==================================================================================
 ``transducer``        :class:`Transducer`: transduce, score, align, stream, load and save
 ``per_tag``           the same for one model for each tag set
+``ensemble``          the same for several models as one
 ``text_stream``       outputs while the text is still arriving
 ``arriving_text``     text as it arrives to symbols, the same as the whole text would give
 ``results``           what comes back: texts with their symbols, alignments and probabilities
@@ -19,6 +20,7 @@ module                what
 ====================  ==================================================================================
 """
 
+from ssnt.pipeline.ensemble import EnsembleTransducer
 from ssnt.pipeline.per_tag import PerTagTransducer
 from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction
 from ssnt.pipeline.settings import SearchSettings, StreamSettings
@@ -27,6 +29,7 @@ from ssnt.pipeline.transducer import Transducer
 
 __all__ = [
     "AlignedPair",
+    "EnsembleTransducer",
     "PairScore",
     "PerTagTransducer",
     "SearchSettings",

@@ -85,8 +85,13 @@ def answer_chunk(transducer: Transducer, chunk: Sequence[Example | Problem], set
     """Answers some lines, with an empty output for each that cannot be used.
 
     Raises:
-        ModelError: The model cannot search in this way.
+        ModelError: The model cannot search in this way, or has no alignments to write.
     """
+    if settings.align and not transducer.has_alignment:
+        raise ModelError(
+            f"alignments: expected a model that has them, got {transducer.config.model.name!r}, which reads the whole "
+            "input before it writes; leave --align out"
+        )
     found = iter(
         transducer.transduce_each(
             [one for one in chunk if isinstance(one, Example)],

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ssnt.config import BatchConfig
 from ssnt.data.batching import plan_in_length_order
-from ssnt.decode import AlignmentFailure, ModelScorer, PairAlignment, align_each
+from ssnt.decode import AlignmentFailure, PairAlignment, align_each, make_scorer
 from ssnt.errors import DataError
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 from ssnt.pipeline.inputs import Numbers, make_batch
 from ssnt.pipeline.results import AlignedPair, PairScore
-from ssnt.types import End
+from ssnt.types import Batch, End
 
 _MOST_CELLS = 1_000_000  # of the grids of a batch
 
 
 def score_pairs(
-    model: SSNT, pairs: Mapping[int, Numbers], *, end: End, batch_size: int
+    nll_of: Callable[[Batch], Tensor],
+    pairs: Mapping[int, Numbers],
+    *,
+    has_tags: bool,
+    device: torch.device,
+    batch_size: int,
 ) -> Iterator[tuple[int, PairScore | DataError]]:
-    """Scores pairs, in whatever order is fastest."""
+    """Scores pairs, in whatever order is fastest.
+
+    Args:
+        nll_of: ``-log p(y|x)`` of every pair of a batch, ``(B,)``.
+        pairs: What is to be scored, by places.
+        has_tags: Whether the model has tags.
+        device: Where it is.
+        batch_size: How many pairs are scored together, at most.
+    """
     for group in _groups(pairs, batch_size):
-        for index, log_prob in zip(group, _log_probs(model, [pairs[index] for index in group], end), strict=True):
+        numbers = [pairs[index] for index in group]
+        for index, log_prob in zip(group, _log_probs(nll_of, numbers, has_tags, device), strict=True):
             one = pairs[index]
             if isinstance(log_prob, DataError):
                 yield index, log_prob
@@ -34,14 +49,12 @@ def score_pairs(
 
 
 def align_pairs(
-    model: SSNT, pairs: Mapping[int, Numbers], *, end: End, batch_size: int, link_threshold: float
+    model: Model, pairs: Mapping[int, Numbers], *, end: End, batch_size: int, link_threshold: float
 ) -> Iterator[tuple[int, AlignedPair | DataError]]:
     """Aligns pairs, in whatever order is fastest."""
     for group in _groups(pairs, batch_size):
-        batch = make_batch(
-            [pairs[index] for index in group], has_tags=model.features is not None, device=model.word.bias.device
-        )
-        found = align_each(ModelScorer(model), batch, end=end, link_threshold=link_threshold)
+        batch = make_batch([pairs[index] for index in group], has_tags=model.has_tags, device=model.device)
+        found = align_each(make_scorer(model), batch, end=end, link_threshold=link_threshold)
         for index, alignment in zip(group, found, strict=True):
             if isinstance(alignment, AlignmentFailure):
                 yield index, alignment.error
@@ -71,14 +84,16 @@ def _groups(pairs: Mapping[int, Numbers], batch_size: int) -> Iterator[list[int]
         yield [indices[k] for k in group]
 
 
-def _log_probs(model: SSNT, pairs: list[Numbers], end: End) -> list[float | DataError]:
-    batch = make_batch(pairs, has_tags=model.features is not None, device=model.word.bias.device)
+def _log_probs(
+    nll_of: Callable[[Batch], Tensor], pairs: list[Numbers], has_tags: bool, device: torch.device
+) -> list[float | DataError]:
+    batch = make_batch(pairs, has_tags=has_tags, device=device)
     try:
         with torch.no_grad():
-            nll = model.loss(batch, end=end, reduction="none")
+            nll = nll_of(batch)
     except DataError as error:
         if len(pairs) == 1:
             return [error]
         # one of them is to blame, and the others are not to suffer for it
-        return [_log_probs(model, [one], end)[0] for one in pairs]
+        return [_log_probs(nll_of, [one], has_tags, device)[0] for one in pairs]
     return [-value for value in nll.double().tolist()]

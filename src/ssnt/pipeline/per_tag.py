@@ -18,7 +18,7 @@ from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Failure
 from ssnt.decode.align import LINK_THRESHOLD
 from ssnt.errors import DataError, ModelError
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 from ssnt.pipeline.inputs import HOW_TO_GIVE_TAGS, checked_tags, failure
 from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction
 from ssnt.pipeline.settings import SearchSettings, StreamSettings
@@ -71,7 +71,7 @@ class PerTagTransducer(Transducer):
         return f"{type(self).__name__}({len(self.models)} x {self.config.model.name}, on {self.device})"
 
     @property
-    def model(self) -> SSNT:  # type: ignore[override]
+    def model(self) -> Model:  # type: ignore[override]
         """There is not one model.
 
         Raises:
@@ -97,6 +97,11 @@ class PerTagTransducer(Transducer):
     def is_online(self) -> bool:
         """Whether the models can write while they read."""
         return all(one.is_online for one in self.models.values())
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether outputs come with alignments."""
+        return all(one.has_alignment for one in self.models.values())
 
     @property
     def has_tags(self) -> bool:

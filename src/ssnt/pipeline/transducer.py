@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import torch
+from torch import Tensor
 
 from ssnt.checkpoint import SavedModel, load, save_model
 from ssnt.config import Config
 from ssnt.data.vocab import Vocabulary
-from ssnt.decode import Failure, ModelScorer, copy_unknowns, decode
+from ssnt.decode import Failure, Scorer, copy_unknowns, decode, make_scorer
 from ssnt.decode.align import LINK_THRESHOLD
 from ssnt.errors import BackendError, DataError, ModelError
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 from ssnt.pipeline import hub
+from ssnt.pipeline.attended import most_attended
 from ssnt.pipeline.inputs import (
     HOW_TO_GIVE_TAGS,
     HOW_TO_LEAVE_TAGS,
@@ -46,7 +48,7 @@ from ssnt.pipeline.results import (
 from ssnt.pipeline.settings import SearchSettings, StreamSettings, plan_search, plan_stream
 from ssnt.pipeline.streaming import stream_sources
 from ssnt.pipeline.text_stream import TextStream
-from ssnt.types import Example, Hypothesis
+from ssnt.types import Batch, Example, Hypothesis
 
 
 class Transducer:
@@ -69,7 +71,7 @@ class Transducer:
     """
 
     def __init__(
-        self, model: SSNT, vocabulary: Vocabulary, config: Config, metrics: Mapping[str, Any] | None = None
+        self, model: Model, vocabulary: Vocabulary, config: Config, metrics: Mapping[str, Any] | None = None
     ) -> None:
         sizes = {name: getattr(model.config, name) for name in vocabulary.model_sizes()}
         if sizes != vocabulary.model_sizes():
@@ -178,12 +180,17 @@ class Transducer:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return self.model.word.bias.device
+        return self.model.device
 
     @property
     def is_online(self) -> bool:
         """Whether the model can write while it reads."""
-        return self.model.encoder.is_streaming
+        return self.model.is_streaming
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether outputs come with alignments; an encoder-decoder has none."""
+        return self.model.has_alignment
 
     @property
     def has_tags(self) -> bool:
@@ -230,13 +237,15 @@ class Transducer:
             ModelError: The model cannot search in this way.
         """
         plan = plan_search(self.config, **settings)
+        if plan.search != "marginal":
+            self._require_alignment(f"search={plan.search!r}")
         if plan.search == "online" and not self.is_online:
             raise _cannot_be_online("search online")
         numbers = number_examples(self.vocabulary, examples, needs_target=False)
         features = [() if isinstance(one, Failure) else one.tags for one in numbers] if self.has_tags else None
         with self._ready():
             found = decode(
-                ModelScorer(self.model),
+                self._scorer(),
                 [() if isinstance(one, Failure) else one.source_numbers for one in numbers],
                 plan.search,
                 plan.options,
@@ -245,8 +254,9 @@ class Transducer:
                 batch_size=plan.batch_size,
                 device=self.device,
             )
+            places = most_attended(self.model, numbers, found) if plan.copy_unknown else {}
         return [
-            one if isinstance(one, Failure) else self._result(index, one, hypotheses, plan.copy_unknown)
+            one if isinstance(one, Failure) else self._result(index, one, hypotheses, plan.copy_unknown, places)
             for index, (one, hypotheses) in enumerate(zip(numbers, found, strict=True))
         ]
 
@@ -277,9 +287,8 @@ class Transducer:
         """
         pairs, failures = usable_examples(self.vocabulary, examples, max_length, needs_target=True)
         with self._ready():
-            return in_order(
-                failures, score_pairs(self.model, pairs, end=self.config.training.end, batch_size=batch_size)
-            )
+            scores = score_pairs(self._nll, pairs, has_tags=self.has_tags, device=self.device, batch_size=batch_size)
+            return in_order(failures, scores)
 
     def align(
         self,
@@ -318,6 +327,7 @@ class Transducer:
             batch_size: How many pairs, of about the same length, are aligned together.
             max_length: Pairs with a longer side are refused.
         """
+        self._require_alignment("align")
         pairs, failures = usable_examples(self.vocabulary, examples, max_length, needs_target=True)
         end = self.config.training.end
         with self._ready():
@@ -332,10 +342,11 @@ class Transducer:
             **settings: How to write; see :class:`StreamSettings`.
 
         Raises:
-            ModelError: The model has to see the whole input.
+            ModelError: The model has to see the whole input, or has no alignment.
             DataError: There are tags for a model without, or none for a model with tags.
             ConfigError: A setting is out of range.
         """
+        self._require_alignment("stream")
         if not self.is_online:
             raise _cannot_be_online("stream")
         known = () if tags is None else checked_tags(tags)
@@ -347,7 +358,7 @@ class Transducer:
         features = tag_features([numbers]).to(self.device) if self.has_tags else None
         options, copy_unknown = plan_stream(self.config, **settings)
         self.model.eval()
-        return TextStream(ModelScorer(self.model), self.vocabulary, options, features, copy_unknown=copy_unknown)
+        return TextStream(make_scorer(self.model), self.vocabulary, options, features, copy_unknown=copy_unknown)
 
     def stream_each(
         self, examples: Sequence[Example], *, batch_size: int = 64, **settings: Unpack[StreamSettings]
@@ -360,8 +371,9 @@ class Transducer:
             **settings: How to write; see :class:`StreamSettings`.
 
         Raises:
-            ModelError: The model has to see the whole input.
+            ModelError: The model has to see the whole input, or has no alignment.
         """
+        self._require_alignment("stream")
         if not self.is_online:
             raise _cannot_be_online("stream")
         options, copy_unknown = plan_stream(self.config, **settings)
@@ -369,7 +381,7 @@ class Transducer:
         results: list[Streamed | Failure | None] = list(failures)
         with self._ready():
             for index, written in stream_sources(
-                ModelScorer(self.model),
+                make_scorer(self.model),
                 sources,
                 options,
                 has_tags=self.has_tags,
@@ -385,7 +397,12 @@ class Transducer:
         return [result for result in results if result is not None]
 
     def _result(
-        self, index: int, one: Numbers, hypotheses: list[Hypothesis] | Failure, copy_unknown: bool
+        self,
+        index: int,
+        one: Numbers,
+        hypotheses: list[Hypothesis] | Failure,
+        copy_unknown: bool,
+        places: Mapping[tuple[int, int], tuple[int, ...]],
     ) -> Transduction | Failure:
         if isinstance(hypotheses, Failure):
             return failure(index, hypotheses.error)
@@ -393,12 +410,29 @@ class Transducer:
             return failure(index, DataError("the model gives no output for the source"))
         names = self.vocabulary.target.names
         found = []
-        for hypothesis in hypotheses:
+        for rank, hypothesis in enumerate(hypotheses):
             symbols = [names[number] for number in hypothesis.symbols]
             if copy_unknown:
-                symbols = copy_unknowns(hypothesis, one.source, names)
+                symbols = copy_unknowns(hypothesis, one.source, names, places.get((index, rank)))
             found.append(transduction(hypothesis, one, symbols, self.vocabulary.join_target(symbols)))
         return replace(found[0], alternatives=tuple(found[1:]))
+
+    def _scorer(self) -> Scorer[Any, Any]:
+        """What searches over whole inputs are asked of."""
+        scorer: Scorer[Any, Any] = make_scorer(self.model)
+        return scorer
+
+    def _nll(self, batch: Batch) -> Tensor:
+        """``-log p(y|x)`` of every pair of a batch, ``(B,)``."""
+        return self.model.loss(batch, end=self.config.training.end, reduction="none")
+
+    def _require_alignment(self, what: str) -> None:
+        if not self.has_alignment:
+            raise ModelError(
+                f"{what}: expected a model with an alignment, such as {'biSSNT+'!r}, got {self.config.model.name!r}, "
+                "which reads the whole input before it writes and has none; use search='marginal', or train another "
+                "kind of model (ssnt train --model)"
+            )
 
     @contextmanager
     def _ready(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from ssnt.checkpoint.weights import encode_weights
 from ssnt.errors import ModelError
 from ssnt.files import atomic_path
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 
 
 class AtomicCheckpointIO(CheckpointIO):
@@ -59,7 +59,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     return checkpoint
 
 
-def write_weights(path: str | Path, model: SSNT) -> None:
+def write_weights(path: str | Path, model: Model) -> None:
     """Writes a model's weights as safetensors.
 
     Raises:
@@ -83,7 +83,7 @@ def average_weights(paths: Sequence[str | Path]) -> dict[str, Tensor]:
     return {name: _mean([table[name] for table in tables]) for name in first}
 
 
-def load_weights(model: SSNT, weights: Mapping[str, Tensor]) -> None:
+def load_weights(model: Model, weights: Mapping[str, Tensor]) -> None:
     """Puts weights into a model; of tied ones only one is stored."""
     result = model.load_state_dict(dict(weights), strict=False)
     tied = {"word.tgt_weight"} if model.config.tie_target_embedding else set()

@@ -20,7 +20,7 @@ from ssnt.data.prepared import Prepared, prepare
 from ssnt.data.readers import read_examples
 from ssnt.errors import ConfigError, ModelError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
-from ssnt.nn import SSNT
+from ssnt.nn import Model, build_model
 from ssnt.pipeline import Transducer
 from ssnt.training.callbacks import Conductor, Surroundings
 from ssnt.training.checkpoints import AtomicCheckpointIO, average_weights, load_weights, read_checkpoint
@@ -255,17 +255,16 @@ class _Run:
         self._around.display.note(f"{out}: the training is finished already ({reason}); nothing to do")
         return Transducer.from_pretrained(out)
 
-    def _model(self, data: Prepared) -> SSNT:
+    def _model(self, data: Prepared) -> Model:
         torch.manual_seed(self._config.training.seed)
-        model = SSNT(model_config(self._config, data.vocabulary))
+        model = build_model(model_config(self._config, data.vocabulary))
         if self._config.hardware.precision == "float64":
             model.double()
-        if self._config.model.transition == "geometric":
-            model.estimate_transition(torch.from_numpy(data.src_lens), torch.from_numpy(data.tgt_lens))
+        model.prepare(torch.from_numpy(data.src_lens), torch.from_numpy(data.tgt_lens))
         return model
 
     def _fit(
-        self, model: SSNT, batches: TrainingData, conductor: Conductor, progress: Progress, last: Path | None
+        self, model: Model, batches: TrainingData, conductor: Conductor, progress: Progress, last: Path | None
     ) -> None:
         world = self._around.world
         module = TrainingModule(model, self._config, progress, batches.total_steps(), world.rank)
@@ -273,7 +272,7 @@ class _Run:
         trainer.fit(module, datamodule=batches, ckpt_path=None if last is None else str(last))
         model.cpu()
 
-    def _finish(self, model: SSNT, data: _Data, progress: Progress, validation: Validation) -> Transducer:
+    def _finish(self, model: Model, data: _Data, progress: Progress, validation: Validation) -> Transducer:
         """Averages the best weights, measures the model that they make, and writes it."""
         directory, config = self._around.directory, self._config
         kept = sorted(progress.kept, key=lambda one: one.epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from ssnt.config import Config
 from ssnt.errors import DataError, ModelError
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 from ssnt.training.datamodule import Share
 from ssnt.training.progress import Progress
 from ssnt.training.schedule import learning_rate
@@ -21,10 +22,19 @@ CHECK_EVERY = 50
 """Steps between looks at the loss on devices that would have to be waited for."""
 
 
+@dataclass(frozen=True)
+class _StepLoss:
+    """Sums over the pairs of a step: ``-log p(y|x)``, which is what is logged, and what is minimised."""
+
+    nll: Tensor
+    objective: Tensor
+
+
 class TrainingModule(LightningModule):
     """A model, its loss and its optimiser.
 
-    The loss of a step is the mean of ``-log p(y|x)`` over its pairs, also with several processes. Random numbers are a
+    The loss of a step is the mean of ``-log p(y|x)`` over its pairs, also with several processes; with a
+    ``training.delay_weight`` their delay is added to what is minimised, but not to what is logged. Random numbers are a
     function of seed, step and process, and the step size is one of the step: nothing of either has to be saved.
 
     Args:
@@ -35,7 +45,7 @@ class TrainingModule(LightningModule):
         rank: Which of several processes this is.
     """
 
-    def __init__(self, model: SSNT, config: Config, progress: Progress, total_steps: int, rank: int = 0) -> None:
+    def __init__(self, model: Model, config: Config, progress: Progress, total_steps: int, rank: int = 0) -> None:
         super().__init__()
         self.model = model
         self.run_config = config
@@ -78,17 +88,26 @@ class TrainingModule(LightningModule):
 
     def training_step(self, share: Share) -> Tensor:
         """The part of a step's loss that this process has."""
-        training = self.run_config.training
         try:
-            loss = self.model.loss(share.batch, end=training.end, fastemit=training.fastemit, reduction="sum")
+            parts = self._loss(share)
+            nll, loss = parts.nll, parts.objective
         except DataError:  # on a CPU the loss refuses what is no number
-            loss = torch.stack([one.sum() for one in self.model.parameters()]).sum() * math.nan
+            nll = loss = torch.stack([one.sum() for one in self.model.parameters()]).sum() * math.nan
         if share.scale:
-            self._sum().add_(loss.detach())
+            self._sum().add_(nll.detach())
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             # Other processes do not know of it. A gradient that is no number goes to all, and all stop at this step.
             loss = loss * math.nan
         return loss * share.scale
+
+    def _loss(self, share: Share) -> _StepLoss:
+        training = self.run_config.training
+        if not training.delay_weight:
+            loss = self.model.loss(share.batch, end=training.end, fastemit=training.fastemit, reduction="sum")
+            return _StepLoss(loss, loss)
+        terms = self.model.loss_terms(share.batch, end=training.end, fastemit=training.fastemit)
+        nll = terms.nll.sum()
+        return _StepLoss(nll, nll + training.delay_weight * terms.delay.sum())
 
     def configure_gradient_clipping(
         self,

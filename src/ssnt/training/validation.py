@@ -9,7 +9,7 @@ from ssnt.config import Config
 from ssnt.data.vocab import Vocabulary
 from ssnt.evaluation import evaluate_model
 from ssnt.metrics import Score
-from ssnt.nn import SSNT
+from ssnt.nn import Model
 from ssnt.pipeline import Transducer
 from ssnt.types import Example
 
@@ -56,7 +56,7 @@ class Validation:
         """The metric that decides."""
         return self._config.validation.metric if self._all else PERPLEXITY
 
-    def __call__(self, model: SSNT, train_perplexity: float) -> Measured:
+    def __call__(self, model: Model, train_perplexity: float) -> Measured:
         """Measures a model that is being trained, in the way that ``validation`` says."""
         if not self._all:
             return Measured(PERPLEXITY, train_perplexity, None)
@@ -65,7 +65,7 @@ class Validation:
         values = {name: score.value for name, score in zip(names, scores, strict=True)}
         return Measured(self.metric, values[self.metric], values[PERPLEXITY])
 
-    def final(self, model: SSNT) -> list[Score]:
+    def final(self, model: Model) -> list[Score]:
         """Measures the finished model on all development data, in the way that ``search`` says, with intervals."""
         if not self._all:
             return []
@@ -73,7 +73,7 @@ class Validation:
 
     def _scores(
         self,
-        model: SSNT,
+        model: Model,
         examples: Sequence[Example],
         names: list[str],
         *,

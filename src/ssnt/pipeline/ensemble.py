@@ -1,0 +1,102 @@
+"""Several models as one: an output's next symbol has the mean of the probabilities that they give it.
+
+Each model sums its own alignments first, so that the models may differ in where they write, and even in kind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ssnt.decode import EnsembleScorer, MarginalisedScorer, Scorer, make_scorer
+from ssnt.errors import ModelError
+from ssnt.loss import ssnt_loss
+from ssnt.pipeline.transducer import Transducer
+from ssnt.types import Batch
+
+
+class EnsembleTransducer(Transducer):
+    """Several models that were trained on the same data, used like a single one.
+
+    It transduces and scores. It has no alignment, as its models need not agree on one: it can neither align nor stream.
+
+    Args:
+        members: The models, at least one, all with the same vocabulary. How to search is what the first one's settings
+            say.
+
+    Attributes:
+        members: The models.
+
+    Raises:
+        ModelError: There are none, or they have different vocabularies.
+    """
+
+    def __init__(self, members: Sequence[Transducer]) -> None:
+        if not members:
+            raise ModelError("members: expected at least one model, got none")
+        first = members[0]
+        super().__init__(first.model, first.vocabulary, first.config)
+        for place, one in enumerate(members):
+            if one.vocabulary.to_json() != first.vocabulary.to_json():
+                raise ModelError(
+                    f"members[{place}]: expected the vocabulary of members[0], got another one; an ensemble is of "
+                    "models that were trained on the same data with the same data settings"
+                )
+        self.members = tuple(members)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(one.config.model.name for one in self.members)}, on {self.device})"
+
+    @property
+    def has_alignment(self) -> bool:
+        """The models need not agree on one."""
+        return False
+
+    @property
+    def is_online(self) -> bool:
+        """It has to see the whole input."""
+        return False
+
+    def to(self, device: torch.device | str) -> Transducer:
+        """Moves all models, and gives this transducer back."""
+        for one in self.members:
+            one.to(device)
+        return self
+
+    def save_pretrained(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None
+    ) -> None:
+        """An ensemble has no directory of its own.
+
+        Raises:
+            ModelError: Always; it says what to save.
+        """
+        raise ModelError("an ensemble has no directory of its own: save each of .members, and join them when loaded")
+
+    def _scorer(self) -> Scorer[Any, Any]:
+        return EnsembleScorer([_scorer_of(one) for one in self.members])
+
+    def _nll(self, batch: Batch) -> Tensor:
+        scorer = self._scorer()
+        if batch.tgt is None or batch.tgt_lens is None:
+            raise ModelError("tgt and tgt_lens: expected the targets of every pair, got None")
+        grid = scorer.grid(scorer.read(batch), batch.tgt, batch.tgt_lens)
+        parts = (grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
+        return ssnt_loss(*parts, reduction="none")
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for one in self.members:
+                stack.enter_context(one._ready())
+            yield
+
+
+def _scorer_of(one: Transducer) -> Scorer[Any, Any]:
+    scorer: Scorer[Any, Any] = make_scorer(one.model)
+    return MarginalisedScorer(scorer, end=one.config.training.end) if one.has_alignment else scorer

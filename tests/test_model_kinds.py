@@ -1,0 +1,172 @@
+"""Models of every architecture in model directories and behind text."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from model_directories import rewritten
+from ssnt.checkpoint import load_model
+from ssnt.checkpoint.shapes import LENGTH_SUMS, expected_shapes
+from ssnt.checkpoint.weights import expected_specs
+from ssnt.config import MODEL_NAMES, ArchitectureConfig, Config, ModelConfig, named_settings
+from ssnt.decode import Failure
+from ssnt.errors import ConfigError, ModelError
+from ssnt.nn import build_model
+from ssnt.pipeline import PerTagTransducer, Transducer
+from ssnt.types import UNK_ID, Example
+from transducers import make_config, make_vocabulary
+
+ARCHITECTURES = ("ssnt", "seq2seq", "attention", "adapted-seq2seq", "rnnt", "prefix-attention")
+WITHOUT = ("seq2seq", "attention", "adapted-seq2seq")
+
+
+def transducer_of(architecture: str, *, tags: tuple[str, ...] = (), **settings: Any) -> Transducer:
+    config, vocabulary = make_config(architecture=architecture, **settings), make_vocabulary(tags=tags)
+    torch.manual_seed(2)
+    model = build_model(ModelConfig(**config.model.model_dump(), **vocabulary.model_sizes())).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0)
+    model.prepare([4, 5], [3, 6])
+    return Transducer(model, vocabulary, config)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_shapes_of_a_model_are_known_without_it(architecture: str):
+    layers, yes_and_no = ((1, 1), (2, 1), (1, 2)), (False, True)
+    kinds = itertools.product(yes_and_no, layers, (0, 5), ("bahdanau", "luong"), ("neural", "geometric"), yes_and_no)
+    for bidirectional, (encoder_layers, decoder_layers), tags, attention, transition, tied in kinds:
+        config = ModelConfig(
+            src_vocab_size=9,
+            tgt_vocab_size=8,
+            architecture=architecture,
+            embed_size=5,
+            hidden_size=5,
+            bidirectional=bidirectional,
+            encoder_layers=encoder_layers,
+            decoder_layers=decoder_layers,
+            feature_vocab_size=tags,
+            feature_size=3,
+            attention=attention,
+            transition=transition,
+            transition_hidden_size=4,
+            tie_target_embedding=tied,
+        )
+        tensors = build_model(config).state_dict()
+        assert {name: tuple(one.shape) for name, one in tensors.items()} == expected_shapes(config)
+        whole = [name for name, one in expected_specs(config).items() if one.dtype == "I64"]
+        assert whole == [LENGTH_SUMS] * (transition == "geometric" and architecture in ("ssnt", "prefix-attention"))
+        assert ("word.tgt_weight" in expected_specs(config)) == (not tied)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_model_is_saved_and_loaded(architecture: str, tmp_path: Path):
+    for number, settings in enumerate(({}, {"bidirectional": True, "tie_target_embedding": True, "embed_size": 6})):
+        before = transducer_of(architecture, tags=("V", "PST"), **settings)
+        place = tmp_path / str(number)
+        before.save_pretrained(place)
+        after = Transducer.from_pretrained(place)
+        assert type(after.model) is type(before.model)
+        assert after.config.model == before.config.model
+        pairs, tags = [("abc", "gabx"), ("f", "e")], [("V",), ()]
+        assert after.score(pairs, tags) == before.score(pairs, tags)
+        outputs = [one.transduce(["abc", "de"], tags, nbest=2) for one in (before, after)]
+        assert outputs[0] == outputs[1]
+        card = (place / "README.md").read_text(encoding="utf-8")
+        assert before.config.model.name.split(" (", maxsplit=1)[0] in card
+        assert ("alignment" in card) == (architecture not in WITHOUT)
+        assert ("streaming" in card) == (architecture not in WITHOUT and not settings)
+
+
+def test_a_directory_from_before_there_were_others_holds_an_ssnt(tmp_path: Path):
+    transducer_of("ssnt").save_pretrained(tmp_path / "model")
+    config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text(encoding="utf-8"))["config"]
+    del config["model"]["architecture"], config["model"]["attention"]
+    rewritten(tmp_path / "model", config=config)
+    assert load_model(tmp_path / "model").config.model.architecture == "ssnt"
+
+
+def test_weights_of_another_architecture_are_refused(tmp_path: Path):
+    transducer_of("seq2seq").save_pretrained(tmp_path / "model")
+    config = yaml.safe_load((tmp_path / "model" / "config.yaml").read_text(encoding="utf-8"))["config"]
+    rewritten(tmp_path / "model", config={**config, "model": {**config["model"], "architecture": "attention"}})
+    with pytest.raises(ModelError, match=r"does not fit config.yaml and vocab.json: context_layer.weight is missing"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("architecture", WITHOUT)
+def test_without_an_alignment_there_is_none(architecture: str):
+    transducer = transducer_of(architecture)
+    assert not transducer.has_alignment
+    assert not transducer.is_online  # though its encoder reads in one direction
+    (best,) = transducer.transduce(["abcd"])
+    assert best.alignment.positions == ()
+    assert best.alignment_svg() == ""
+    assert "svg" not in best._repr_html_()
+    assert set(best.delays) <= {5}
+    ((score,), (same,)) = transducer.score([("abcd", best.text)]), [best.log_prob]
+    if best.is_complete and not best.unknown:
+        assert score == pytest.approx(same, rel=1e-4)
+    for what, refused in (
+        ("align", lambda: transducer.align([("a", "b")])),
+        ("align", lambda: PerTagTransducer({("V",): transducer}, transducer.config).align([("a", "b")], [["V"]])),
+        ("stream", transducer.stream),
+        ("stream", lambda: transducer.stream_each([Example("a")])),
+        ("search='path'", lambda: transducer.transduce(["a"], search="path")),
+        ("search='online'", lambda: transducer.transduce(["a"], search="online")),
+    ):
+        with pytest.raises(ModelError, match=f"^{what}: expected a model with an alignment"):
+            refused()
+    assert not PerTagTransducer({("V",): transducer}, transducer.config).has_alignment
+    assert isinstance(transducer.transduce_each([Example("")])[0], Failure)
+
+
+def test_unknown_symbols_are_copied_from_where_attention_looks():
+    transducer = transducer_of("attention")
+    with torch.no_grad():  # it writes the unknown symbol, and little else
+        transducer.model.word.bias.fill_(-1e3)
+        transducer.model.word.bias[UNK_ID] = 0.0
+        transducer.model.word.bias[2] = -3.0
+    sources = ["abcdef", "éa", "b"]
+    copied = transducer.transduce(sources, nbest=2, max_length=4)
+    plain = transducer.transduce(sources, nbest=2, max_length=4, copy_unknown=False)
+    unknown = transducer.vocabulary.target.names[UNK_ID]
+    seen = 0
+    for source, one, other in zip(sources, copied, plain, strict=True):
+        for output, same in zip((one, *one.alternatives), (other, *other.alternatives), strict=True):
+            assert output.symbols == same.symbols
+            assert set(same.target_symbols) <= {unknown}
+            assert set(output.target_symbols) <= {*source, unknown}
+            seen += sum(symbol in source for symbol in output.target_symbols)
+    assert seen > 0
+    (one,) = transducer_of("seq2seq").transduce(["abc"])
+    assert len(one.target_symbols) == len(one.symbols)
+
+
+def test_the_names_of_models():
+    for name in MODEL_NAMES:
+        settings = ArchitectureConfig(**named_settings(name))
+        if "SSNT" in name:
+            assert settings.name == name
+        else:
+            assert settings.architecture == name
+    with pytest.raises(ConfigError, match="setting 'architecture': expected none beside the variant 'biSSNT'"):
+        ModelConfig.variant("biSSNT", architecture="rnnt", src_vocab_size=9, tgt_vocab_size=9)
+    with pytest.raises(ConfigError, match="unknown model variant 'seq2seq'"):
+        ModelConfig.variant("seq2seq", src_vocab_size=9, tgt_vocab_size=9)
+
+
+@pytest.mark.parametrize("architecture", WITHOUT)
+def test_settings_that_need_an_alignment_are_refused(architecture: str):
+    for section in ({"search": {"search": "path"}}, {"search": {"search": "online"}}, {"training": {"fastemit": 0.1}}):
+        ((name, values),) = section.items()
+        ((key, _),) = values.items()
+        with pytest.raises(ConfigError, match=f"setting '{name}.{key}': expected .* for model.architecture"):
+            Config.model_validate({"model": {"architecture": architecture, "bidirectional": False}, **section})
+    Config.model_validate({"model": {"architecture": architecture}, "training": {"end": "last"}})
