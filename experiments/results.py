@@ -63,12 +63,13 @@ class Results:
 
     Args:
         table: Its folder.
-        home: Where the folders are.
+        home: Where the folders are; None: here.
     """
 
-    def __init__(self, table: str, home: Path = HOME) -> None:
-        self.csv = home / table / "results.csv"
-        self.outcomes = home / table / "outcomes.jsonl"
+    def __init__(self, table: str, home: Path | None = None) -> None:
+        folder = (home or HOME) / table
+        self.csv = folder / "results.csv"
+        self.outcomes = folder / "outcomes.jsonl"
 
     def rows(self) -> dict[str, Row]:
         """All rows by their keys."""
@@ -82,7 +83,8 @@ class Results:
         if not self.outcomes.exists():
             return {}
         lines = self.outcomes.read_text(encoding="utf-8").splitlines()
-        return {record["key"]: record for record in map(json.loads, lines)}
+        records = (json.loads(line) for line in lines if line.startswith("{") and line.endswith("}"))
+        return {record["key"]: record for record in records}  # a line that a crash has cut short has no row either
 
     def add(self, row: Row, record: dict[str, Any]) -> None:
         """Adds a finished trial: first its outcome, then its row, which says that it is finished."""
