@@ -20,6 +20,12 @@ from ssnt.files import sha256_of
 from ssnt.types import Example
 
 ROOT = Path(__file__).parents[1]
+MAX_SOURCE, MAX_TARGET, MAX_CELLS = 50, 25, 500
+"""The paper's limits for the sentence pairs of training and validation."""
+
+SUMMARISATION_DEV = 4000
+"""How many of the sentence pairs for validation are used."""
+
 CMUDICT_DEV_WORDS = 2670
 """How many words of CMUdict's training part are held out, as in the literature."""
 
@@ -96,7 +102,8 @@ def _cmudict(name: str) -> Parts:
         raise ConfigError(f"data set 'g2p/{name}': expected g2p/cmudict")
     files = [_file(f"g2p/cmudict-{part}.tsv") for part in ("train", "test")]
     rows, test = (
-        [Example(word, phones, (), number) for number, (word, phones) in _rows(path, 2)] for path in files
+        [Example(word, phones, (), number) for number, (word, *several) in _rows(path) for phones in several]
+        for path in files
     )
     words = sorted({one.source for one in rows})
     held_out = set(random.Random(SHUFFLE_SEED).sample(words, CMUDICT_DEV_WORDS))
@@ -106,7 +113,11 @@ def _cmudict(name: str) -> Parts:
 
 
 def _summarisation(name: str) -> Parts:
-    """Sentence pairs; the training part in a random order. Google's test references are the human compressions."""
+    """Sentence pairs: ``google``, ``gigaword``, or a sample of so many training pairs: ``google-40000``.
+
+    Training and validation pairs are within the paper's limits, in a random order. The references of Google's test
+    part are the human compressions.
+    """
     corpus, _, size = name.partition("-")
     files = [_file(f"summarisation/{corpus}/{part}.tsv") for part in ("train", "valid", "test")]
     train, dev, test = (
@@ -119,9 +130,20 @@ def _summarisation(name: str) -> Parts:
             for one, (_, (_, target)) in zip(test, _rows(gold, 2), strict=True)
         ]
         files.append(gold)
+    train, dev = _short(train), _short(dev)
     random.Random(SHUFFLE_SEED).shuffle(train)
+    random.Random(SHUFFLE_SEED).shuffle(dev)
     limit = int(size) if size else len(train)
-    return Parts(tuple(train[:limit]), tuple(dev), tuple(test), _hash(files))
+    return Parts(tuple(train[:limit]), tuple(dev[:SUMMARISATION_DEV]), tuple(test), _hash(files))
+
+
+def _short(pairs: list[Example]) -> list[Example]:
+    lengths = [(len(one.source.split()), len(str(one.target).split())) for one in pairs]
+    return [
+        one
+        for one, (src_len, tgt_len) in zip(pairs, lengths, strict=True)
+        if src_len <= MAX_SOURCE and tgt_len <= MAX_TARGET and src_len * tgt_len <= MAX_CELLS
+    ]
 
 
 def _human(text: str) -> str:
@@ -130,11 +152,12 @@ def _human(text: str) -> str:
     return " ".join("##" if any(sign.isdigit() for sign in token) else token for token in tokens)
 
 
-def _rows(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, width: int | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Numbers and columns of the lines; any number of columns if no width is given."""
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             columns = line.rstrip("\n").split("\t")
-            if len(columns) != width:
+            if width is not None and len(columns) != width:
                 raise DataError(f"{path}:{number}: expected {width} columns split by tabs, got {len(columns)}")
             yield number, columns
 
