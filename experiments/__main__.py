@@ -49,6 +49,23 @@ def status(names: Tables = None) -> None:
             typer.echo(f"{table:16} {name:40} {done[name]:4} of {count}")
 
 
+@app.command()
+def report() -> None:
+    """Writes REPORT.md and its plots from the results alone."""
+    from experiments.report import write_report
+
+    typer.echo(f"written: {write_report()}")
+
+
+@app.command()
+def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work") -> None:
+    """Draws the paper's figures from the models that are in the work directory."""
+    from experiments.figures import draw
+
+    for line in draw(work):
+        typer.echo(line)
+
+
 def _wanted(names: list[str] | None, systems: list[str] | None, datasets: list[str] | None) -> list[Trial]:
     return [
         trial

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from ssnt.errors import ConfigError
 
 HOME = Path(__file__).parent
 PLAN = "plan.yaml"
+TYPES = "types.yaml"
 _SYSTEM_KEYS = {
     "name", "model", "datasets", "types", "seeds", "per_type", "settings", "dataset_settings", "made_of", "search",
-    "stream", "has_test", "test_limit", "preset",
+    "stream", "has_test", "test_limit",
 }  # fmt: skip
 
 
@@ -61,6 +63,11 @@ class Trial:
     stream: dict[str, Any] | None = None
     has_test: bool = True
     test_limit: int | None = None
+
+    @classmethod
+    def of(cls, order: dict[str, Any]) -> Trial:
+        """The trial whose fields an order has, in JSON."""
+        return cls(**{**order, "metrics": tuple(order["metrics"]), "members": tuple(order["members"])})
 
     @property
     def config_hash(self) -> str:
@@ -114,7 +121,8 @@ def trials_of(table: str) -> list[Trial]:
 def _read(table: str) -> dict[str, Any]:
     path = HOME / table / PLAN
     if not path.exists():
-        raise ConfigError(f"there is no table {table!r}; expected one of {', '.join(sorted(p.parent.name for p in HOME.glob(f'*/{PLAN}')))}")
+        names = ", ".join(sorted(one.parent.name for one in HOME.glob(f"*/{PLAN}")))
+        raise ConfigError(f"there is no table {table!r}; expected one of {names}")
     found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return found
 
@@ -163,8 +171,16 @@ def _measurements(
 
 
 def types_of(dataset: str) -> list[str]:
-    """The tag sets of a data set, in order."""
-    return sorted({";".join(one.tags) for one in load(dataset).train})
+    """The tag sets of a data set, in order: from a file where they are known, so that no data is needed."""
+    known = known_types()
+    return list(known[dataset]) if dataset in known else sorted({";".join(one.tags) for one in load(dataset).train})
+
+
+@lru_cache(maxsize=1)
+def known_types() -> Mapping[str, Sequence[str]]:
+    """The inflection types of the data sets whose types are written down."""
+    found: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / TYPES).read_text(encoding="utf-8"))
+    return found
 
 
 def model_settings(name: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     Returns:
         The last report: ``row`` has what the trial itself knows of its row, ``record`` the scores and outcomes.
     """
-    trial = Trial(**{name: tuple(v) if isinstance(v, list) else v for name, v in order["trial"].items()})
+    trial = Trial.of(order["trial"])
     work = Path(order["work"])
     parts = load(trial.dataset)
     with limited_threads(1):

@@ -23,7 +23,7 @@ _CHUNK = 1 << 21
 """How many counts are held as numbers of full width at once."""
 
 _PLACES = 10_000
-"""Items are rounded to so many parts: whole numbers have the same sum in any order, so the report is the same anywhere."""
+"""Items are rounded to so many parts: whole numbers have the same sum in any order, and so on any machine."""
 
 
 @lru_cache(maxsize=8)
@@ -53,12 +53,12 @@ def mean_of_cells(right: Floats, present: Floats) -> Floats:
         return np.asarray(shares.sum(axis=1) / has_any.sum(axis=1))
 
 
-def resampled_accuracy(right: NDArray[np.bool_], present: NDArray[np.bool_], name: str) -> Floats:
+def resampled_accuracy(right: Floats, present: Floats, name: str) -> Floats:
     """The accuracy over each resample of lemmas, ``(R,)``.
 
     Args:
-        right: Which lemma is right in which cell, ``(C, L)``.
-        present: Which lemma is asked for in which cell, ``(C, L)``.
+        right: How many answers for a lemma are right in a cell, ``(C, L)``.
+        present: How often a lemma is asked for in a cell, ``(C, L)``.
         name: Of the data set.
     """
     counts = draws(name, right.shape[1])

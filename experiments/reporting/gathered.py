@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from experiments import plan
-from experiments.plan import Trial
+from experiments.plan import Trial, trials_of
 from experiments.results import Results, Row
-
-_TYPES = Path(__file__).parent / "types.yaml"
+from ssnt.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -88,9 +82,7 @@ class Gathered:
     def of(self, system: str, dataset: str | None = None) -> list[Group]:
         """The groups of a system, one for each data set and seed."""
         return [
-            group
-            for group in self.groups
-            if group.system == system and (dataset is None or group.dataset == dataset)
+            group for group in self.groups if group.system == system and (dataset is None or group.dataset == dataset)
         ]
 
     def kind(self, system: str) -> str:
@@ -103,8 +95,7 @@ class Gathered:
 
 def gather(table: str, home: Path) -> Gathered:
     """Reads a table's plan and results; neither models nor data are needed."""
-    with _known_types():
-        trials = plan.trials_of(table)
+    trials = trials_of(table)
     results = Results(table, home)
     rows, records = results.rows(), results.records()
     by_figure: dict[tuple[str, str, int], list[Trial]] = {}
@@ -116,14 +107,11 @@ def gather(table: str, home: Path) -> Gathered:
     return Gathered(table, groups, missing, len(rows.keys() - planned))
 
 
-def known_types() -> Mapping[str, Sequence[str]]:
-    """The inflection types of each data set that has them."""
-    return _read_types()
-
-
 def _group(trials: Sequence[Trial], rows: Mapping[str, Row], records: Mapping[str, Mapping[str, Any]]) -> Group:
     first = trials[0]
     done = [trial.key for trial in trials if trial.key in rows]
+    if lost := next((key for key in done if key not in records), None):
+        raise DataError(f"{lost}: expected its outcome beside its row, got none; was outcomes.jsonl committed too?")
     return Group(
         first.system,
         first.dataset,
@@ -132,21 +120,3 @@ def _group(trials: Sequence[Trial], rows: Mapping[str, Row], records: Mapping[st
         tuple(rows[key] for key in done),
         tuple(records[key] for key in done),
     )
-
-
-@lru_cache(maxsize=1)
-def _read_types() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = yaml.safe_load(_TYPES.read_text(encoding="utf-8"))
-    return found
-
-
-@contextmanager
-def _known_types() -> Iterator[None]:
-    """Lets the plan take inflection types from a file, so that the report needs no data."""
-    original = plan.types_of
-    known = known_types()
-    plan.types_of = lambda dataset: list(known[dataset]) if dataset in known else original(dataset)
-    try:
-        yield
-    finally:
-        plan.types_of = original

@@ -138,9 +138,9 @@ def table3(systems: Sequence[System]) -> str:
     rows = []
     for name in names:
         one = find(systems, name)
-        over = one.over(common) if one in begun and one is not None and common else None
+        over = one.over(common) if one and one in begun and common else None
         rows.append([name, plain(theirs.get(name)), shown(one.average if one else None), shown(over)])
-    label = f"ours, mean of {', '.join(common)}" if common else "ours, mean of common sets"
+    label = f"ours, {'mean of' if len(common) > 1 else 'on'} {', '.join(common) or 'the sets that all have'}"
     return table(["system", "paper, seven sets", "ours, seven sets", label], rows)
 
 
@@ -188,7 +188,14 @@ def beyond_table(systems: Sequence[System]) -> str:
     theirs = published()["inflection"]
     rows = [["*best published on the set*", "", "", *(plain(theirs["best"][one]) for one in inflection_sets()), "", ""]]
     rows += [
-        [f"*{one['name']}*", "", "", *[""] * len(theirs["best"]), ("about " if one["is_about"] else "") + plain(one["value"]), ""]
+        [
+            f"*{one['name']}*",
+            "",
+            "",
+            *[""] * len(theirs["best"]),
+            ("about " if one["is_about"] else "") + plain(one["value"]),
+            "",
+        ]
         for one in theirs["averages"]
     ]
     for one in systems:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.outcomes import ABSENT, RIGHT
+from experiments.plan import known_types
 from experiments.reporting.bootstrap import mean_of_cells, resampled_accuracy, resampled_mean
-from experiments.reporting.gathered import Group, known_types
+from experiments.reporting.gathered import Group
 from ssnt.errors import DataError
 from ssnt.metrics.metric import Floats
 
@@ -66,7 +67,9 @@ def cells_of(group: Group, part: str) -> Cells | None:
         for tags, text in record["outcomes"].get(part, {}).get("cells", {}).items():
             name = row.tags or tags  # a model of one type is asked without tags
             if name in signs:
-                raise DataError(f"{row.key}: expected a cell {name!r} once for a system, a data set and a seed, got two")
+                raise DataError(
+                    f"{row.key}: expected a cell {name!r} once for a system, a data set and a seed, got two"
+                )
             signs[name] = text
     if not signs:
         return None
@@ -89,18 +92,14 @@ def accuracy(group: Group, part: str = TEST, *, by_cell: bool = True, whole: boo
     cells = cells_of(group, part)
     if cells is None:
         return None
-    right, present = cells.right, cells.present
-    if not by_cell:
-        right, present = _pooled(right, present)
-    sums = [table.sum(axis=-1, dtype=np.float64).reshape(1, -1) for table in (right, present)]
-    value = float(mean_of_cells(*sums)[0])
-    if by_cell:
-        values = resampled_accuracy(right, present, group.dataset)
-    else:
-        values = _resampled_ratio(right, present, group.dataset)
+    right, present = cells.right.astype(np.float64), cells.present.astype(np.float64)
+    if not by_cell:  # then all cells are one
+        right, present = right.sum(axis=0, keepdims=True), present.sum(axis=0, keepdims=True)
+    value = float(mean_of_cells(right.sum(axis=1)[None], present.sum(axis=1)[None])[0])
+    values = resampled_accuracy(right, present, group.dataset)
     types = known_types().get(group.dataset)
     if whole and types:
-        done, wanted = len(cells.tags), len(types)
+        done, wanted = len(set(types).intersection(cells.tags)), len(types)
     else:
         done, wanted = len(group.rows), len(group.trials)
     basis = (group.dataset, part, by_cell, cells.right.shape[1], cells.tags)
@@ -116,12 +115,3 @@ def items(group: Group, name: str, part: str = TEST) -> Measured | None:
     basis = (group.dataset, part, "items", len(values))
     draws = resampled_mean(values, group.dataset)
     return Measured(100 * float(values.mean()), 100 * draws, basis, len(group.rows), len(group.trials))
-
-
-def _pooled(right: NDArray[np.bool_], present: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """How many of each lemma's questions are right, and how many there are: ``(L,)`` each."""
-    return right.sum(axis=0), present.sum(axis=0)
-
-
-def _resampled_ratio(right: NDArray[np.intp], present: NDArray[np.intp], name: str) -> Floats:
-    return resampled_mean(right.astype(np.float64), name) / resampled_mean(present.astype(np.float64), name)

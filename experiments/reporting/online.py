@@ -57,9 +57,7 @@ def points_of(gathered: Gathered) -> list[Point]:
 
 def points_table(points: Sequence[Point]) -> str:
     """Quality and latency of every system on a data set."""
-    rows = [
-        [one.system, shown(one.quality), *(plain(one.latency.get(name)) for name in LATENCIES)] for one in points
-    ]
+    rows = [[one.system, shown(one.quality), *(plain(one.latency.get(name)) for name in LATENCIES)] for one in points]
     return table(["system", label_of(points[0].metric) if points else MISSING, *LATENCIES.values()], rows)
 
 

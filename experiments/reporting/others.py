@@ -13,6 +13,7 @@ from experiments.reporting.gathered import Gathered, Group
 from experiments.reporting.markdown import MISSING, plain, seeds_shown, shown, spread_shown, table
 from experiments.reporting.measured import DEV, TEST, Measured, accuracy, items
 from experiments.reporting.published import published
+from experiments.results import Row
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,10 @@ def chosen_single(found: Sequence[Pronunciation]) -> Pronunciation | None:
 
 def pronunciation_table(found: Sequence[Pronunciation]) -> str:
     """All systems on CMUdict beside what was published."""
-    rows = [[f"*{name} (published)*", "", MISSING, plain(value, 1), MISSING, MISSING] for name, value in published()["g2p"]["wer"].items()]
+    rows = [
+        [f"*{name} (published)*", "", MISSING, plain(value, 1), MISSING, MISSING]
+        for name, value in published()["g2p"]["wer"].items()
+    ]
     for one in found:
         per = plain(float(np.mean(list(one.per.values()))) if one.per else None)
         dev = plain(one.dev_wer.value) if one.dev_wer else MISSING
@@ -108,7 +112,9 @@ def languages_of(gathered: Gathered) -> list[Languages]:
         for name in gathered.systems:
             groups = {one: gathered.of(name, one) for one in datasets}
             scores = {
-                one.partition("/")[2].removesuffix(f"-{size}"): over_seeds(some, partial(accuracy, by_cell=False), "trials")
+                one.partition("/")[2].removesuffix(f"-{size}"): over_seeds(
+                    some, partial(accuracy, by_cell=False), "trials"
+                )
                 for one, some in groups.items()
                 if some
             }
@@ -144,7 +150,7 @@ def tried_table(gathered: Gathered, part: str = DEV) -> str:
                 [
                     system,
                     dataset,
-                    shown(estimate),
+                    shown(estimate) if estimate else plain(_mean(_of_rows(done, part)), 4),
                     seeds_shown(estimate),
                     *(plain(one, 4) for one in means),
                     plain(_mean([row.epochs for row in done]), 1),
@@ -159,6 +165,12 @@ def tried_table(gathered: Gathered, part: str = DEV) -> str:
 def _any(group: Group, part: str) -> Measured | None:
     """The first metric of a group, by lemma or by sentence."""
     return accuracy(group, part, whole=False) or items(group, group.trials[0].metrics[0], part)
+
+
+def _of_rows(rows: Sequence[Row], part: str) -> list[float]:
+    """The metric as the rows have it, where neither lemmas nor sentences were kept."""
+    values = [row.dev if part == DEV else row.test for row in rows]
+    return [one for one in values if one is not None]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -27,10 +27,10 @@ def provenance(gathered: Gathered) -> str:
         dates = sorted(row.date for row in rows)
         seeds = ", ".join(map(str, sorted({row.seed for row in rows})))
         lines += [
-            f"- {len(rows)} finished trials, seeds {seeds}, {duration(sum(row.seconds for row in rows))} of "
-            f"single-threaded training in all, {dates[0]} to {dates[-1]}.",
+            f"- {len(rows)} finished trial{'s' * (len(rows) > 1)}, seeds {seeds}, "
+            f"{duration(sum(row.seconds for row in rows))} of single-threaded training, {dates[0]} to {dates[-1]}.",
             f"- Commits: {_counted([row.commit for row in rows])}.{_uncommitted([row.commit for row in rows])}",
-            f"- Settings by hash: {_listed(list(dict.fromkeys(row.config for row in rows)))}; the last section has them.",
+            f"- Settings by hash (see the last section): {_listed(list(dict.fromkeys(row.config for row in rows)))}.",
         ]
     lines.append(f"- Missing: {_missing(gathered.missing)}.")
     if gathered.strays:
@@ -43,7 +43,7 @@ def provenance(gathered: Gathered) -> str:
 def notes(tables: Sequence[str], home: Path) -> str:
     """What was written by hand about some tables, as it is."""
     texts = [path.read_text(encoding="utf-8").strip() for one in tables if (path := home / one / NOTES).exists()]
-    return "".join(f"\n{text}\n" for text in texts if text)
+    return "\n\n".join(text for text in texts if text)
 
 
 def settings_appendix(gathered: Sequence[Gathered]) -> str:
@@ -87,8 +87,14 @@ def _missing(trials: Sequence[Trial]) -> str:
     by_system: dict[str, Counter[str]] = {}
     for trial in trials:
         by_system.setdefault(trial.system, Counter())[trial.dataset] += 1
-    parts = [
-        f"{system} ({', '.join(f'{dataset}: {count}' for dataset, count in sets.items())})"
-        for system, sets in by_system.items()
-    ]
-    return f"{len(trials)} planned trials: " + "; ".join(parts)
+    parts = [f"{system} ({_by_set(sets)})" for system, sets in by_system.items()]
+    return f"{len(trials)} planned trial{'s' * (len(trials) > 1)}: " + "; ".join(parts)
+
+
+def _by_set(sets: Counter[str]) -> str:
+    """How many are missing of each data set; said once if it is the same number for many."""
+    names = [name.partition("/")[2] or name for name in sets]
+    counts = set(sets.values())
+    if len(names) > 1 and len(counts) == 1:
+        return f"{counts.pop()} on each of {', '.join(names)}"
+    return ", ".join(f"{count} on {name}" for name, count in zip(names, sets.values(), strict=True))

@@ -87,10 +87,13 @@ def table1(found: Sequence[Rouge]) -> str:
     rows = []
     for name in theirs:
         ours = [one for one in found if one.name.lower() == name.lower()]
-        for one in ours or [None]:
-            rows.append(_rouge_row(name, theirs[name], one))
+        rows += [_rouge_row(name, theirs[name], one) for one in ours] or [_rouge_row(name, theirs[name], None)]
     rows += [_rouge_row(one.name, {}, one) for one in found if one.name.lower() not in known]
-    head = ["system", *(f"{one} (paper, Gigaword)" for one in ROUGE.values()), *(f"{one} (ours)" for one in ROUGE.values())]
+    head = [
+        "system",
+        *(f"{one} (paper, Gigaword)" for one in ROUGE.values()),
+        *(f"{one} (ours)" for one in ROUGE.values()),
+    ]
     return table([*head, "our data"], rows)
 
 
@@ -166,11 +169,11 @@ def _shape(group: Group) -> tuple[str, int | None, int]:
     model = dict(settings.get("model", {}))
     name = re.split(r"[\s,]", group.system)[0]
     hidden, layers = (re.search(rf"\b{letter}\s*=?\s*(\d+)", group.system) for letter in "HL")
-    size = int(hidden[1]) if hidden else model.get("hidden_size")
+    size: int | None = int(hidden[1]) if hidden else model.get("hidden_size")
     if size is None and settings.get("preset"):
         size = load_config(preset=settings["preset"]).model.hidden_size
-    depth = int(layers[1]) if layers else model.get("encoder_layers", model.get("layers", 1))
-    return name, size, int(depth)
+    depth = int(layers[1]) if layers else int(model.get("encoder_layers") or 1)
+    return name, size, depth
 
 
 def _unknown(group: Group) -> str:

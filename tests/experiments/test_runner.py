@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from experiments.datasets import load
+from experiments.plan import trials_of
+from experiments.results import Results, Row
+from experiments.runner import run
 
-ROOT = Path(__file__).parents[2]
+from experiments import datasets, results
+from experiments import plan as plan_module
+from ssnt.errors import ConfigError
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of plans with one small table on a small data set, in the layout of the real ones."""
-    monkeypatch.syspath_prepend(str(ROOT))
     data = tmp_path / "data" / "inflection" / "toy"
     data.mkdir(parents=True)
     lemmas = ["ab", "ba", "aab", "bba", "abab", "baba", "aaa", "bbb"]
@@ -41,8 +47,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ],
     }
     (home / "toy" / "plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
-    from experiments import datasets, plan as plan_module, results
-
     monkeypatch.setenv("SSNT_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(plan_module, "HOME", home)
     monkeypatch.setattr(results, "HOME", home)
@@ -52,8 +56,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:
-    from experiments.plan import trials_of
-
     trials = trials_of("toy")
     assert [(one.system, one.tags, one.seed, len(one.members)) for one in trials] == [
         ("types", "n=p", 1, 0),
@@ -68,19 +70,12 @@ def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:
 
 
 def test_the_key_follows_the_settings(home: Path) -> None:
-    from dataclasses import replace
-
-    from experiments.plan import trials_of
-
     first = trials_of("toy")[0]
     assert replace(first, settings={**first.settings, "batch": {"size": 5}}).key != first.key
     assert replace(first, has_test=False).key != first.key
 
 
 def test_an_unknown_key_of_a_system_is_refused(home: Path) -> None:
-    from experiments.plan import trials_of
-    from ssnt.errors import ConfigError
-
     path = home / "toy" / "plan.yaml"
     plan = yaml.safe_load(path.read_text(encoding="utf-8"))
     plan["systems"][0]["sead"] = [1]
@@ -90,17 +85,11 @@ def test_an_unknown_key_of_a_system_is_refused(home: Path) -> None:
 
 
 def test_rows_without_a_form_are_left_out(home: Path) -> None:
-    from experiments.datasets import load
-
     assert all(one.target for one in load("inflection/toy").train)
     assert len(load("inflection/toy").train) == 16
 
 
 def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Path) -> None:
-    from experiments.plan import trials_of
-    from experiments.results import Results
-    from experiments.runner import run
-
     trials = trials_of("toy")
     work = tmp_path / "work"
     assert run(trials[:3], work=work, workers=1) == []
@@ -120,18 +109,10 @@ def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Pa
 
 
 def test_a_line_that_a_crash_has_cut_does_not_spoil_the_next(home: Path) -> None:
-    from experiments.results import Results, Row
-
     results = Results("toy", home)
     row = Row("d", "", "m", 1, "accuracy", 0.5, None, 3, 1.5, "c", "h", "x", "now", "k1")
     results.add(row, {"scores": {}})
     with results.csv.open("a", encoding="utf-8") as file:
         file.write("half,a,li")
-    from dataclasses import replace
-
     results.add(replace(row, key="k2"), {"scores": {}})
     assert results.rows() == {"k1": row, "k2": replace(row, key="k2")}
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main([__file__]))
