@@ -4,6 +4,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+EXPERIMENTS ?=
 # Not taken from the shell's variables: one that means something else there would be installed into.
 VENV := .venv
 
@@ -12,7 +13,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check docs peers bench clean
+.PHONY: help demo test check docs peers bench experiments clean
 
 help: ## Show this list
 	@echo "Targets:"
@@ -56,6 +57,10 @@ bench: $(STAMP) ## Measure everything and write docs/benchmarks.md (leave the ma
 	done; \
 	$(PY) benchmarks/report.py $(filter --quick,$(BENCH_ARGS)) && \
 	{ test -z "$$failed" || { echo "failed:$$failed"; exit 1; }; }
+
+experiments: $(STAMP) ## Go on with the paper's tables, one training a core, and write experiments/REPORT.md (days; Ctrl-C saves)
+	@$(PY) -m experiments run $(EXPERIMENTS)
+	@$(PY) -m experiments report
 
 clean: ## Remove caches and build products (the environment stays: delete .venv for a new one)
 	@rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -100,11 +100,12 @@ class OptimiserConfig(Settings):
         weight_decay: Decay of the weights, for ``adamw``.
         gradient_clip: Largest norm of a gradient; None: not clipped.
         schedule: How the step size falls: ``constant``, ``linear`` or ``cosine`` (to ``final_fraction`` at the last
-            step), ``inverse-sqrt``, or ``plateau`` (halved when the dev metric has not improved for
-            ``plateau_patience`` validations).
+            step), ``inverse-sqrt``, or ``plateau`` (multiplied by ``plateau_factor`` when the dev metric has not
+            improved for ``plateau_patience`` validations).
         warmup_steps: Steps over which the step size first rises from 0.
         final_fraction: Where ``linear`` and ``cosine`` end, as a fraction of ``learning_rate``.
         plateau_patience: See ``schedule``.
+        plateau_factor: See ``schedule``.
     """
 
     name: Literal["adam", "adamw"] = "adam"
@@ -115,6 +116,7 @@ class OptimiserConfig(Settings):
     warmup_steps: NonNegativeInt = 0
     final_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
     plateau_patience: PositiveInt = 3
+    plateau_factor: float = Field(default=0.5, gt=0.0, lt=1.0)
 
     @model_validator(mode="after")
     def _check_decay(self) -> Self:

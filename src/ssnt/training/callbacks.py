@@ -19,7 +19,6 @@ from ssnt.training.module import TrainingModule
 from ssnt.training.processes import World
 from ssnt.training.progress import Kept, Progress, Row
 from ssnt.training.run_directory import RunDirectory
-from ssnt.training.schedule import PLATEAU_FACTOR
 from ssnt.training.validation import Measured, Validation
 
 AGREE_EVERY = 16
@@ -240,7 +239,7 @@ class Conductor(Callback):
         progress, optimiser = self._progress, self._config.optimiser
         progress.plateau_count = 0 if is_better else progress.plateau_count + 1
         if optimiser.schedule == "plateau" and progress.plateau_count >= optimiser.plateau_patience:
-            progress.plateau_scale *= PLATEAU_FACTOR
+            progress.plateau_scale *= optimiser.plateau_factor
             progress.plateau_count = 0
 
     def _save(self, trainer: Trainer, module: TrainingModule) -> None:

@@ -49,7 +49,7 @@ def check_hardware(hardware: HardwareConfig, models: str) -> None:
         )
 
 
-class _ReportingDisplay(Display):
+class ReportingDisplay(Display):
     """Reports every validation to the process that gives the orders."""
 
     def __init__(self, tell: Callable[[Report], None]) -> None:
@@ -75,7 +75,7 @@ def train_job(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     """
     config = Config.model_validate(order["config"])
     resume = RunDirectory(str(config.out)).has_run
-    made = train_one(config, resume=resume, overwrite=False, display=_ReportingDisplay(tell), stop=stop, wait=WAIT)
+    made = train_one(config, resume=resume, overwrite=False, display=ReportingDisplay(tell), stop=stop, wait=WAIT)
     scores = made.metrics["scores"].get("dev", [])
     shown = "done"
     if scores and scores[0]["value"] is not None:

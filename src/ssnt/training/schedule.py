@@ -6,9 +6,6 @@ import math
 
 from ssnt.config import OptimiserConfig
 
-PLATEAU_FACTOR = 0.5
-"""What the schedule ``plateau`` multiplies the step size by when the dev metric no longer improves."""
-
 
 def fraction(optimiser: OptimiserConfig, step: int, total_steps: int) -> float:
     """The step size at a step as a fraction of the highest one.

@@ -1,0 +1,88 @@
+"""``python -m experiments run|status|report``: the command line of the experiments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.plan import HOME, Trial, tables, trials_of
+from experiments.results import Results
+from ssnt.errors import SsntError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="The paper's tables, on real data.")
+Tables = Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="Folders of plans; all by default.")]
+System = Annotated[list[str] | None, typer.Option("--system", help="Only this system; may be given again.")]
+Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="Only this data set; may be given again.")]
+
+
+@app.command()
+def run(
+    names: Tables = None,
+    system: System = None,
+    dataset: Dataset = None,
+    work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work",
+    workers: Annotated[int | None, typer.Option(help="Trainings at a time, one thread each; one a core.")] = None,
+) -> None:
+    """Trains and measures what has no result yet, the most important first."""
+    from experiments.runner import run as run_trials
+
+    failed = run_trials(_wanted(names, system, dataset), work=work, workers=workers)
+    if failed:
+        typer.echo(f"{len(failed)} trials have failed:\n" + "\n".join(failed), err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(names: Tables = None) -> None:
+    """Says how much of each table is done."""
+    for table in names or tables():
+        rows = Results(table).rows()
+        total: Counter[str] = Counter()
+        done: Counter[str] = Counter()
+        for trial in trials_of(table):
+            total[trial.system] += 1
+            done[trial.system] += trial.key in rows
+        for name, count in total.items():
+            typer.echo(f"{table:16} {name:40} {done[name]:4} of {count}")
+
+
+@app.command()
+def report() -> None:
+    """Writes REPORT.md and its plots from the results alone."""
+    from experiments.report import write_report
+
+    typer.echo(f"written: {write_report()}")
+
+
+@app.command()
+def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work") -> None:
+    """Draws the paper's figures from the models that are in the work directory."""
+    from experiments.figures import draw
+
+    for line in draw(work):
+        typer.echo(line)
+
+
+def _wanted(names: list[str] | None, systems: list[str] | None, datasets: list[str] | None) -> list[Trial]:
+    return [
+        trial
+        for table in names or tables()
+        for trial in trials_of(table)
+        if (not systems or trial.system in systems) and (not datasets or trial.dataset in datasets)
+    ]
+
+
+def main() -> None:
+    """Runs the command line; a user's mistake is a message, not a traceback."""
+    try:
+        app()
+    except SsntError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The paper's Figures 1 and 3, redrawn from the models of the tables: what a model writes, and where it reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.datasets import load
+from experiments.plan import HOME, Trial, trials_of
+from experiments.trial import MODELS
+from ssnt.decode.formats import END
+from ssnt.pipeline import Transducer
+from ssnt.plots import plot_alignment, plot_path, save_figure
+
+FOLDER = HOME / "figures"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A figure that is wanted.
+
+    Attributes:
+        name: Of its files.
+        table: Whose model is used.
+        system: Which model.
+        dataset: Trained on what.
+        tags: The tag set of the model, or empty.
+        source: The input; empty: the longest test input of the model's kind with at most ``longest`` symbols.
+        longest: See ``source``.
+    """
+
+    name: str
+    table: str
+    system: str
+    dataset: str
+    tags: str = ""
+    source: str = ""
+    longest: int = 24
+
+
+WANTED = (
+    Wanted("zocken", "inflection", "biSSNT+", "inflection/de-V", "tense=past;type=participle", "zocken"),
+    Wanted("finnish", "inflection", "biSSNT+", "inflection/fi-NA", "case=nominative;number=plural"),
+    Wanted("compression", "summarisation", "biSSNT+", "summarisation/google-40000", longest=22),
+)
+
+
+def draw(work: Path) -> list[str]:
+    """Draws what can be drawn, and says what was drawn and what not."""
+    FOLDER.mkdir(exist_ok=True)
+    return [_draw(one, work) for one in WANTED]
+
+
+def _draw(wanted: Wanted, work: Path) -> str:
+    trial = _trial(wanted)
+    place = None if trial is None else work / MODELS / trial.key
+    if place is None or not place.exists():
+        return f"{wanted.name}: there is no model of {wanted.system} for {wanted.dataset} {wanted.tags}".rstrip()
+    transducer = Transducer.from_pretrained(place)
+    source = wanted.source or _longest(wanted)
+    output = transducer.transduce([source])[0]
+    pair = transducer.align([(source, output.text)])[0]
+    symbols = [*pair.source_symbols, END], [*pair.target_symbols, END]
+    save_figure(plot_alignment(pair.emit, *symbols, pair.path), FOLDER / f"{wanted.name}.png")
+    save_figure(plot_path(pair.path, *symbols), FOLDER / f"{wanted.name}-path.png")
+    return f"{wanted.name}: {source} -> {output.text}"
+
+
+def _trial(wanted: Wanted) -> Trial | None:
+    which = (wanted.system, wanted.dataset, wanted.tags)
+    return next((one for one in trials_of(wanted.table) if (one.system, one.dataset, one.tags) == which), None)
+
+
+def _longest(wanted: Wanted) -> str:
+    """The longest test input that still makes a picture; of equal ones the first."""
+    is_words = wanted.dataset.startswith("summarisation")
+    sources = [one.source for one in load(wanted.dataset).test if ";".join(one.tags) == wanted.tags]
+
+    def length(source: str) -> int:
+        return len(source.split()) if is_words else len(source)
+
+    return max((one for one in sources if length(one) <= wanted.longest), key=length)

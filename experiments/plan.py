@@ -1,0 +1,202 @@
+"""A table's ``plan.yaml`` to the trials that it asks for.
+
+A plan has the ``metrics`` that are measured (the first one is the table's), ``base`` settings, and ``systems``. A
+system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with
+``per_type: true``, as one for each tag set; or it is ``made_of`` the models of another system: their ensemble, or the
+same model in another search.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.datasets import load
+from ssnt.config import Config, load_config
+from ssnt.errors import ConfigError
+
+HOME = Path(__file__).parent
+PLAN = "plan.yaml"
+TYPES = "types.yaml"
+_SYSTEM_KEYS = {
+    "name", "model", "datasets", "types", "seeds", "per_type", "settings", "dataset_settings", "made_of", "search",
+    "stream", "has_test", "test_limit",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One model to train and measure, or a measurement of models that are trained by others.
+
+    Attributes:
+        table: The folder of its plan.
+        system: What the table calls it.
+        dataset: The name of a data set.
+        tags: The one tag set that it is about, as text; empty: all.
+        seed: Of the training; for an ensemble the first of its members'.
+        metrics: What is measured.
+        settings: Of the training, without data, seed and directory; empty for a measurement.
+        members: The keys of the trials whose models are measured.
+        search: How to search; empty: as the model's settings say.
+        stream: How to stream, for latency; None: not at all.
+        has_test: Whether the test data may be looked at; not while something is being chosen.
+        test_limit: How many test examples are used, the first ones; None: all.
+    """
+
+    table: str
+    system: str
+    dataset: str
+    tags: str
+    seed: int
+    metrics: tuple[str, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    members: tuple[str, ...] = ()
+    search: dict[str, Any] = field(default_factory=dict)
+    stream: dict[str, Any] | None = None
+    has_test: bool = True
+    test_limit: int | None = None
+
+    @classmethod
+    def of(cls, order: dict[str, Any]) -> Trial:
+        """The trial whose fields an order has, in JSON."""
+        return cls(**{**order, "metrics": tuple(order["metrics"]), "members": tuple(order["members"])})
+
+    @property
+    def config_hash(self) -> str:
+        """Of everything that the result depends on besides code, data and seed."""
+        parts = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("table", "system", "dataset", "tags", "seed")
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
+
+    @property
+    def key(self) -> str:
+        """What its row and its model directory are found by."""
+        parts = [self.table, self.system, self.dataset, self.tags or "all", str(self.seed), self.config_hash]
+        return "/".join(re.sub(r"[^\w.=;+-]+", "_", part) for part in parts)
+
+    def config(self) -> Config:
+        """The settings of the training, without data and directory.
+
+        Raises:
+            ConfigError: A setting is unknown or wrong.
+        """
+        settings = dict(self.settings)
+        preset = settings.pop("preset", None)
+        settings["training"] = {**settings.get("training", {}), "seed": self.seed}
+        return load_config(preset=preset, overrides=settings)
+
+
+def tables() -> list[str]:
+    """The folders that have a plan, in the order of their importance."""
+    found = [path.parent.name for path in HOME.glob(f"*/{PLAN}")]
+    return sorted(found, key=lambda name: (_read(name).get("order", 99), name))
+
+
+def trials_of(table: str) -> list[Trial]:
+    """The trials of a table, in the order in which they are wanted.
+
+    Raises:
+        ConfigError: The plan cannot be understood.
+    """
+    plan = _read(table)
+    made: dict[str, list[Trial]] = {}
+    for system in plan["systems"]:
+        if unknown := set(system) - _SYSTEM_KEYS:
+            raise ConfigError(f"{table}/{PLAN}: system {system.get('name')!r} has unknown keys {sorted(unknown)}")
+        made[system["name"]] = list(_trials(table, plan, system, made))
+    return [trial for found in made.values() for trial in found]
+
+
+def _read(table: str) -> dict[str, Any]:
+    path = HOME / table / PLAN
+    if not path.exists():
+        names = ", ".join(sorted(one.parent.name for one in HOME.glob(f"*/{PLAN}")))
+        raise ConfigError(f"there is no table {table!r}; expected one of {names}")
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _trials(
+    table: str, plan: Mapping[str, Any], system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]]
+) -> Iterator[Trial]:
+    common = {
+        "metrics": tuple(plan["metrics"]),
+        "has_test": system.get("has_test", plan.get("has_test", True)),
+        "test_limit": system.get("test_limit", plan.get("test_limit")),
+        "search": system.get("search", {}),
+        "stream": system.get("stream"),
+    }
+    name = system["name"]
+    if "made_of" in system:
+        yield from _measurements(table, system, made, common)
+        return
+    for dataset in system.get("datasets", plan.get("datasets", [])):
+        own = system.get("dataset_settings", {}).get(dataset, {})
+        settings = merged(plan.get("base", {}), system.get("settings", {}), own)
+        if "model" in system:
+            settings["model"] = {**settings.get("model", {}), **model_settings(system["model"])}
+        types = system.get("types") or (types_of(dataset) if system.get("per_type") else [""])
+        for seed in system.get("seeds", plan.get("seeds", [1])):
+            for tags in types:
+                yield Trial(table, name, dataset, tags, seed, settings=settings, **common)
+
+
+def _measurements(
+    table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]], common: Mapping[str, Any]
+) -> Iterator[Trial]:
+    """An ensemble of all seeds of another system for each data set, or each of its models in another search."""
+    if system["made_of"] not in made:
+        raise ConfigError(f"{table}/{PLAN}: {system['name']!r} is made of {system['made_of']!r}, which is not above it")
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    wanted, seeds = system.get("datasets"), system.get("seeds")
+    for trial in made[system["made_of"]]:
+        if (wanted is None or trial.dataset in wanted) and (seeds is None or trial.seed in seeds):
+            groups.setdefault((trial.dataset, trial.tags), []).append(trial)
+    is_ensemble = not (system.get("search") or system.get("stream"))
+    for (dataset, tags), members in groups.items():
+        for some in [members] if is_ensemble else [[one] for one in members]:
+            keys = tuple(one.key for one in some)
+            yield Trial(table, system["name"], dataset, tags, some[0].seed, members=keys, **common)
+
+
+def types_of(dataset: str) -> list[str]:
+    """The tag sets of a data set, in order: from a file where they are known, so that no data is needed."""
+    known = known_types()
+    return list(known[dataset]) if dataset in known else sorted({";".join(one.tags) for one in load(dataset).train})
+
+
+@lru_cache(maxsize=1)
+def known_types() -> Mapping[str, Sequence[str]]:
+    """The inflection types of the data sets whose types are written down."""
+    found: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / TYPES).read_text(encoding="utf-8"))
+    return found
+
+
+def model_settings(name: str) -> dict[str, Any]:
+    """The settings that a model's name stands for."""
+    from ssnt.config.model import VARIANTS
+
+    if name in VARIANTS:
+        return {"bidirectional": name.startswith("bi"), "transition": "neural" if name.endswith("+") else "geometric"}
+    return {"architecture": name}
+
+
+def merged(*several: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings over settings, section by section."""
+    result: dict[str, Any] = {}
+    for settings in several:
+        for key, value in settings.items():
+            is_section = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+            result[key] = {**result[key], **value} if is_section else value
+    return result

@@ -1,0 +1,160 @@
+"""What the project asks of itself, and what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from experiments.reporting import summarisation
+from experiments.reporting.estimates import Estimate, difference
+from experiments.reporting.gathered import Gathered
+from experiments.reporting.inflection import PAPERS, System, chosen, common_sets, find
+from experiments.reporting.markdown import MISSING, difference_shown, duration, p_shown, plain, shown, table
+from experiments.reporting.others import Languages, Pronunciation, chosen_single
+from experiments.reporting.published import published
+from experiments.reporting.summarisation import ROUGE, Perplexity, Rouge, perplexity_of
+
+SMALL, LARGE = ("biSSNT+", 128, 1), ("seq2seq", 256, 3)
+"""The two models of Table 2 that are compared: model, hidden size, layers."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One thing that is asked for.
+
+    Attributes:
+        name: What it is about.
+        wanted: What is asked.
+        seen: What the results say.
+        is_met: Whether that is enough; None: it cannot be said, or nothing was asked but to report it.
+    """
+
+    name: str
+    wanted: str
+    seen: str = MISSING
+    is_met: bool | None = None
+
+
+def bars_table(bars: Sequence[Bar]) -> str:
+    """All bars."""
+    said = {True: "yes", False: "no", None: MISSING}
+    return table(
+        ["bar", "wanted", "seen", "met"], [[b.name, b.wanted, b.seen, said[b.is_met]] for b in bars], numbers=False
+    )
+
+
+def inflection_bars(papers: Sequence[System], beyond: Sequence[System]) -> list[Bar]:
+    """Those of Tables 3 and 4, and of the best system."""
+    wanted = published()["bars"]
+    ours = find(papers, PAPERS)
+    found = [
+        _at_least(f"1. {PAPERS}, a model for each type, average", wanted["average"], ours.average if ours else None)
+    ]
+    found += [
+        _at_least(f"1. {PAPERS}, {name}", least, ours.sets[name] if ours else None)
+        for name, least in wanted["sets"].items()
+    ]
+    found += [_order(papers, "biSSNT+", "uniSSNT+"), _order(papers, "uniSSNT+", "seq2seq")]
+    best = chosen([*papers, *beyond])
+    name = "2. The best system, chosen by its average on dev"
+    average = _at_least(f"{name}: average", wanted["best_average"], best.average if best else None)
+    if best is None:
+        return [
+            *found,
+            average,
+            Bar(f"{name}: sets with at least the best published figure", f"at least {wanted['best_sets']} of 7"),
+        ]
+    average = Bar(average.name, average.wanted, f"{best.name}: {average.seen}", average.is_met)
+    count = best.count_of_best()
+    sets = Bar(
+        f"{name}: sets with at least the best published figure",
+        f"at least {wanted['best_sets']} of 7",
+        f"{best.name}: {count}",
+        count >= wanted["best_sets"],
+    )
+    return [*found, average, sets]
+
+
+def _at_least(name: str, least: float, found: Estimate | None) -> Bar:
+    is_met = None if found is None or found.is_partial else round(found.value, 2) >= least
+    return Bar(name, f"at least {least}", shown(found), is_met)
+
+
+def _order(systems: Sequence[System], better: str, worse: str) -> Bar:
+    """Whether one system is above another over the sets that both have."""
+    name, wanted = f"1. {better} above {worse}", "above, as in Table 3"
+    a, b = find(systems, better), find(systems, worse)
+    common = common_sets([a, b]) if a and b else []
+    found = difference(a.over(common), b.over(common)) if a and b and common else None
+    if found is None:
+        return Bar(name, wanted)
+    return Bar(
+        name,
+        wanted,
+        f"{difference_shown(found)} ({'mean of' if len(common) > 1 else 'on'} {', '.join(common)})",
+        found.value > 0,
+    )
+
+
+def summarisation_bars(rouge: Sequence[Rouge], perplexities: Sequence[Perplexity]) -> list[Bar]:
+    """Those of Tables 1 and 2."""
+    most = published()["bars"]["summarisation_p"]
+    found = [
+        _above(rouge, "biSSNT+", "seq2seq", most),
+        _above(rouge, "biSSNT+", "attention", None, is_equal_enough=True),
+        _above(rouge, "uniSSNT+", "uniSSNT", None),
+        _above(rouge, "biSSNT+", "biSSNT", None),
+    ]
+    small, large = perplexity_of(perplexities, *SMALL), perplexity_of(perplexities, *LARGE)
+    name = "3. Dev perplexity, biSSNT+ at H=128 against seq2seq at H=256 with 3 layers"
+    if small is None or large is None or small.dataset != large.dataset:
+        return [*found, Bar(name, "lower")]
+    seen = f"{plain(small.value)} against {plain(large.value)}"
+    return [*found, Bar(name, "lower", seen, small.value < large.value)]
+
+
+def _above(
+    rouge: Sequence[Rouge], better: str, worse: str, most_p: float | None, *, is_equal_enough: bool = False
+) -> Bar:
+    """Whether one system is above another by all three scores."""
+    name = f"3. {better} {'not below' if is_equal_enough else 'above'} {worse}"
+    wanted = "on all three ROUGE scores" + (f" with p < {most_p}" if most_p else "")
+    a, b = summarisation.find(rouge, better), summarisation.find(rouge, worse)
+    parts = [difference(a.scores[one], b.scores[one]) for one in ROUGE] if a and b else []
+    whole = [part for part in parts if part is not None]
+    if len(whole) < len(ROUGE):
+        return Bar(name, wanted)
+    seen = ", ".join(f"{part.value:+.2f} ({p_shown(part.p)})" for part in whole)
+    is_met = all(
+        (part.value >= 0 if is_equal_enough else part.value > 0) and (most_p is None or part.p < most_p)
+        for part in whole
+    )
+    return Bar(name, wanted, seen, is_met)
+
+
+def other_bars(pronunciations: Sequence[Pronunciation], languages: Sequence[Languages]) -> list[Bar]:
+    """Those of the other fields."""
+    most = published()["bars"]["wer"]
+    best = chosen_single(pronunciations)
+    name = "4. CMUdict, the single model chosen on dev: WER"
+    found = [Bar(name, f"below {most}")]
+    if best is not None and best.wer is not None:
+        found = [Bar(name, f"below {most}", f"{best.name}: {shown(best.wer)}", round(best.wer.value, 2) < most)]
+    for kind, is_ensemble in (("single model", False), ("ensemble", True)):
+        some = [one for one in languages if one.size == "high" and one.is_ensemble == is_ensemble]
+        seen = "; ".join(f"{one.name}: {shown(one.average)}" for one in some if one.average) or MISSING
+        found.append(Bar(f"4. SIGMORPHON 2017 high, average accuracy, {kind}", "to be reported", seen))
+    return found
+
+
+def other_asks(subset: Gathered) -> list[Bar]:
+    """What the results say little about."""
+    name, wanted = "5. One inflection type, all systems, from scratch", "under 10 minutes"
+    seen = MISSING
+    if subset.rows and not subset.missing:
+        seconds = sum(row.seconds for row in subset.rows)
+        seen = f"{duration(seconds)} of single-threaded training in all, without starting and measuring"
+    return [
+        Bar("5. Every table from the committed results with one command", "yes", "`python -m experiments report`"),
+        Bar(name, wanted, seen),
+    ]

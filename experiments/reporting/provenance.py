@@ -1,0 +1,100 @@
+"""Where a section's numbers come from, and what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.plan import Trial
+from experiments.reporting.gathered import Gathered
+from experiments.reporting.markdown import duration, table
+
+NOTES = "notes.md"
+_NO_COMMIT = "+"
+_MOST_HASHES = 12
+
+
+def provenance(gathered: Gathered) -> str:
+    """The command, commits, settings, seeds and training time of a table, and what is missing of it."""
+    rows = gathered.rows
+    lines = [
+        f"- Command: `python -m experiments run {gathered.table}`, then `python -m experiments report`. "
+        f"Data: `experiments/{gathered.table}/results.csv` and `outcomes.jsonl`."
+    ]
+    if rows:
+        dates = sorted(row.date for row in rows)
+        seeds = ", ".join(map(str, sorted({row.seed for row in rows})))
+        lines += [
+            f"- {len(rows)} finished trial{'s' * (len(rows) > 1)}, seeds {seeds}, "
+            f"{duration(sum(row.seconds for row in rows))} of single-threaded training, {dates[0]} to {dates[-1]}.",
+            f"- Commits: {_counted([row.commit for row in rows])}.{_uncommitted([row.commit for row in rows])}",
+            f"- Settings by hash (see the last section): {_listed(list(dict.fromkeys(row.config for row in rows)))}.",
+        ]
+    lines.append(f"- Missing: {_missing(gathered.missing)}.")
+    if gathered.strays:
+        lines.append(
+            f"- {gathered.strays} further rows are of settings that are no longer in the plan; they are not shown."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def notes(tables: Sequence[str], home: Path) -> str:
+    """What was written by hand about some tables, as it is."""
+    texts = [path.read_text(encoding="utf-8").strip() for one in tables if (path := home / one / NOTES).exists()]
+    return "\n\n".join(text for text in texts if text)
+
+
+def settings_appendix(gathered: Sequence[Gathered]) -> str:
+    """All settings that results were found with, beside their hashes."""
+    hashes: dict[tuple[str, str, str], dict[str, None]] = {}
+    for one in gathered:
+        for group in one.groups:
+            done = {row.key for row in group.rows}
+            for trial in group.trials:
+                if trial.key in done:
+                    hashes.setdefault((one.table, group.system, _settings(trial)), {})[trial.config_hash] = None
+    rows = [[name, system, _listed(list(found)), f"`{text}`"] for (name, system, text), found in hashes.items()]
+    return table(["table", "system", "hash", "settings"], rows, numbers=False) if rows else ""
+
+
+def _settings(trial: Trial) -> str:
+    if trial.members:
+        parts: dict[str, object] = {"models": len(trial.members), "search": trial.search, "stream": trial.stream}
+        return json.dumps({name: value for name, value in parts.items() if value}, sort_keys=True)
+    return json.dumps(trial.settings, sort_keys=True)
+
+
+def _listed(hashes: Sequence[str]) -> str:
+    more = len(hashes) - _MOST_HASHES
+    return ", ".join(f"`{one}`" for one in hashes[:_MOST_HASHES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _counted(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}` ({count})" for name, count in Counter(names).items())
+
+
+def _uncommitted(commits: Sequence[str]) -> str:
+    if not any(one.endswith(_NO_COMMIT) for one in commits):
+        return ""
+    return f" A commit with `{_NO_COMMIT}` had changes on top that were not committed."
+
+
+def _missing(trials: Sequence[Trial]) -> str:
+    if not trials:
+        return "nothing of the plan"
+    by_system: dict[str, Counter[str]] = {}
+    for trial in trials:
+        by_system.setdefault(trial.system, Counter())[trial.dataset] += 1
+    parts = [f"{system} ({_by_set(sets)})" for system, sets in by_system.items()]
+    return f"{len(trials)} planned trial{'s' * (len(trials) > 1)}: " + "; ".join(parts)
+
+
+def _by_set(sets: Counter[str]) -> str:
+    """How many are missing of each data set; said once if it is the same number for many."""
+    names = [name.partition("/")[2] or name for name in sets]
+    counts = set(sets.values())
+    if len(names) > 1 and len(counts) == 1:
+        return f"{counts.pop()} on each of {', '.join(names)}"
+    return ", ".join(f"{count} on {name}" for name, count in zip(names, sets.values(), strict=True))

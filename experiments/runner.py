@@ -1,0 +1,135 @@
+"""All trials side by side, one single-threaded process a core; what is finished is written down at once.
+
+Stopped by Ctrl-C, by ``kill`` or by the end of the machine's time, it goes on where it was: finished trials have their
+rows, and a training that was under way has its checkpoints in the work directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from experiments.datasets import ROOT
+from experiments.plan import Trial
+from experiments.results import Results, Row
+from experiments.trial import RUN
+from ssnt.engines import make_engine
+from ssnt.engines.base import DONE, STOPPED, Job, Report
+from ssnt.errors import ConfigError
+from ssnt.interrupts import Stop
+
+
+def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None) -> list[str]:
+    """Does all trials that have no row yet.
+
+    Args:
+        trials: Those that are wanted, the most important first.
+        work: Where models and data are kept; it may be deleted when all is done.
+        workers: How many at a time; None: one a core.
+
+    Returns:
+        What has failed, and why.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    # The processes that do the trials have to find this package, which is not installed.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    stop = Stop()
+    with _alone(work), stop.on_signals():
+        queue = _Queue(trials, work.resolve(), code_version())
+        make_engine("local", workers=workers).run(queue.jobs(), queue.tell, stop)
+    return queue.failed
+
+
+class _Queue:
+    """The trials that are left, and what has become of those that were begun."""
+
+    def __init__(self, trials: Sequence[Trial], work: Path, commit: str) -> None:
+        self._results = {table: Results(table) for table in {one.table for one in trials}}
+        self._done = {key for results in self._results.values() for key in results.rows()}
+        self._left = [one for one in trials if one.key not in self._done]
+        self._total = len(self._left)
+        self._ended = 0
+        self._under_way: dict[Job, Trial] = {}
+        self._began = time.monotonic()
+        self._work, self._commit = work, commit
+        self.failed: list[str] = []
+        print(f"{len(trials) - self._total} trials are done, {self._total} to do", flush=True)
+
+    def jobs(self) -> Iterator[Job | None]:
+        """The trials in their order; a measurement waits until its models are trained."""
+        while self._left:
+            trial = next((one for one in self._left if self._done.issuperset(one.members)), None)
+            if trial is None:
+                if not self._under_way:
+                    self.failed += [f"{one.key}: some of its models could not be trained" for one in self._left]
+                    return
+                yield None
+                continue
+            self._left.remove(trial)
+            job = Job(trial.key, RUN, {"trial": asdict(trial), "work": str(self._work)})
+            self._under_way[job] = trial
+            yield job
+
+    def tell(self, job: Job, report: Report) -> None:
+        """Writes down what is finished."""
+        state = report.get("state")
+        if state is None:
+            return
+        trial = self._under_way.pop(job)
+        if state == STOPPED:
+            return
+        self._ended += 1
+        if state != DONE:
+            self.failed.append(f"{trial.key}: {report['message']}")
+            print(f"FAILED {self.failed[-1]}", flush=True)
+            return
+        row = Row(
+            dataset=trial.dataset,
+            tags=trial.tags,
+            model=trial.system,
+            seed=trial.seed,
+            metric=trial.metrics[0],
+            commit=self._commit,
+            config=trial.config_hash,
+            date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+            key=trial.key,
+            **report["row"],
+        )
+        self._results[trial.table].add(row, report["record"])
+        self._done.add(trial.key)
+        minutes = (time.monotonic() - self._began) / 60
+        shown = f"{row.metric} dev {row.dev:.4f}" + ("" if row.test is None else f" test {row.test:.4f}")
+        print(
+            f"{self._ended}/{self._total} {minutes:.0f} min  {trial.table} {trial.system} {trial.dataset} {trial.tags} "
+            f"seed {trial.seed}: {shown} ({row.epochs} epochs, {row.seconds:.0f} s)",
+            flush=True,
+        )
+
+
+def code_version() -> str:
+    """The commit of the code, with ``+`` if it is not exactly that."""
+
+    def git(*words: str) -> str:
+        found = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        return found.stdout.strip()
+
+    commit = git("rev-parse", "--short=10", "HEAD") or "unknown"
+    return commit + ("+" if git("status", "--porcelain", "--untracked-files=no", "--", "src") else "")
+
+
+@contextmanager
+def _alone(work: Path) -> Iterator[None]:
+    """Two runners in one work directory would train the same models twice."""
+    with (work / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"{work}: another runner works here; wait for it, or give another --work") from None
+        yield

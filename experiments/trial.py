@@ -1,0 +1,129 @@
+"""One trial as a job of an engine: trains and measures a model, or measures models that others have trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.datasets import Parts, load
+from experiments.outcomes import outcome_of
+from experiments.plan import Trial
+from ssnt.config import Config
+from ssnt.engines.base import DONE, Report
+from ssnt.errors import ModelError
+from ssnt.evaluation import Evaluation, evaluate_model
+from ssnt.files import write_text
+from ssnt.interrupts import Stop
+from ssnt.pipeline import Transducer
+from ssnt.training.fit import train_one
+from ssnt.training.job import WAIT, ReportingDisplay
+from ssnt.training.run_directory import RunDirectory
+from ssnt.training.threads import limited_threads
+from ssnt.types import Example
+
+RUN = "experiments.trial:run_trial"
+"""The name of :func:`run_trial`, for a :class:`~ssnt.engines.base.Job`."""
+
+MODELS, DATA = "models", "data"
+"""Where a work directory has the models and the parts of the data that they are trained on."""
+
+
+def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop) -> Report:
+    """Does a trial, or goes on with it.
+
+    Args:
+        order: ``trial``: its fields; ``work``: the work directory.
+        tell: Told of every validation.
+        stop: A request to save and stop.
+
+    Returns:
+        The last report: ``row`` has what the trial itself knows of its row, ``record`` the scores and outcomes.
+    """
+    trial = Trial.of(order["trial"])
+    work = Path(order["work"])
+    parts = load(trial.dataset)
+    with limited_threads(1):
+        if trial.members:
+            transducer = _joined([Transducer.from_pretrained(work / MODELS / key) for key in trial.members])
+            epochs, seconds = 0, 0.0
+        else:
+            config = _with_data(trial, parts, work)
+            resume = RunDirectory(str(config.out)).has_run
+            display = ReportingDisplay(tell)
+            transducer = train_one(config, resume=resume, overwrite=False, display=display, stop=stop, wait=WAIT)
+            epochs, seconds = _effort(Path(str(config.out)))
+        with stop.giving_up_allowed():
+            return _measured(trial, transducer, parts, epochs, seconds)
+
+
+def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, seconds: float) -> Report:
+    """Measures a model on dev and, if that may be looked at, on test."""
+    dev = _evaluated(trial, transducer, _of_type(parts.dev, trial.tags))
+    record: dict[str, Any] = {"scores": {"dev": [one.to_record() for one in dev.scores]}, "outcomes": {}}
+    record["outcomes"]["dev"] = outcome_of(dev, trial.metrics, parts.dev)
+    test_value = None
+    if trial.has_test:
+        whole = parts.test[: trial.test_limit]
+        test = _evaluated(trial, transducer, _of_type(whole, trial.tags))
+        record["scores"]["test"] = [one.to_record() for one in test.scores]
+        record["outcomes"]["test"] = outcome_of(test, trial.metrics, whole)
+        test_value = test.scores[0].value
+    row = {"dev": dev.scores[0].value, "test": test_value, "epochs": epochs, "seconds": seconds, "data": parts.sha256}
+    return {"state": DONE, "row": row, "record": record}
+
+
+def _evaluated(trial: Trial, transducer: Transducer, examples: Sequence[Example]) -> Evaluation:
+    stream = trial.stream
+    return evaluate_model(transducer, examples, trial.metrics, resamples=0, stream=stream, **trial.search)  # type: ignore[arg-type]
+
+
+def _joined(models: list[Transducer]) -> Transducer:
+    if len(models) == 1:
+        return models[0]
+    raise ModelError("ensembles are not yet measured here")
+
+
+def _of_type(examples: Sequence[Example], tags: str) -> list[Example]:
+    """The examples of one tag set, without their tags; all of them if none is named."""
+    if not tags:
+        return list(examples)
+    return [Example(one.source, one.target, (), one.line) for one in examples if ";".join(one.tags) == tags]
+
+
+def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
+    """The settings of the training, with the files that it reads and the directory that it writes."""
+    folder = work / DATA / trial.dataset / (trial.tags or "all")
+    paths = {}
+    for part in ("train", "dev"):
+        path = folder / f"{part}-{parts.sha256}.jsonl"
+        if not path.exists():
+            _write(path, _of_type(getattr(parts, part), trial.tags))
+        paths[part] = str(path)
+    config = trial.config()
+    update = {**paths, "format": "jsonl", "cache": str(work / "cache")}
+    return config.model_copy(
+        update={
+            "data": config.data.model_copy(update=update),
+            "hardware": config.hardware.of_a_worker(),
+            "out": str(work / MODELS / trial.key),
+        }
+    )
+
+
+def _write(path: Path, examples: Sequence[Example]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for one in examples:
+        tags = {"tags": list(one.tags)} if one.tags else {}
+        rows.append(json.dumps({"source": one.source, "target": one.target, **tags}, ensure_ascii=False))
+    write_text(path, "\n".join(rows) + "\n")
+
+
+def _effort(out: Path) -> tuple[int, float]:
+    """How many epochs a training has had, and seconds."""
+    with RunDirectory(str(out)).log.open(encoding="utf-8", newline="") as lines:
+        last = list(csv.DictReader(lines))[-1]
+    return int(last["epoch"]), float(last["seconds"])
