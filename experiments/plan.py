@@ -21,6 +21,7 @@ import yaml
 
 from experiments.datasets import load
 from ssnt.config import Config, load_config
+from ssnt.config.model import named_settings
 from ssnt.errors import ConfigError
 
 HOME = Path(__file__).parent
@@ -184,12 +185,8 @@ def known_types() -> Mapping[str, Sequence[str]]:
 
 
 def model_settings(name: str) -> dict[str, Any]:
-    """The settings that a model's name stands for."""
-    from ssnt.config.model import VARIANTS
-
-    if name in VARIANTS:
-        return {"bidirectional": name.startswith("bi"), "transition": "neural" if name.endswith("+") else "geometric"}
-    return {"architecture": name}
+    """The settings that a model's name stands for; what is the default is left out, as it always was."""
+    return {key: value for key, value in named_settings(name).items() if (key, value) != ("architecture", "ssnt")}
 
 
 def merged(*several: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from experiments.outcomes import outcome_of
 from experiments.plan import Trial
 from ssnt.config import Config
 from ssnt.engines.base import DONE, Report
-from ssnt.errors import ModelError
-from ssnt.evaluation import Evaluation, evaluate_model
+from ssnt.evaluation import LATENCY, Evaluation, evaluate_model
 from ssnt.files import write_text
 from ssnt.interrupts import Stop
-from ssnt.pipeline import Transducer
+from ssnt.pipeline import EnsembleTransducer, StreamSettings, Transducer
 from ssnt.training.fit import train_one
 from ssnt.training.job import WAIT, ReportingDisplay
 from ssnt.training.run_directory import RunDirectory
@@ -76,14 +75,16 @@ def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, s
 
 
 def _evaluated(trial: Trial, transducer: Transducer, examples: Sequence[Example]) -> Evaluation:
-    stream = trial.stream
-    return evaluate_model(transducer, examples, trial.metrics, resamples=0, stream=stream, **trial.search)  # type: ignore[arg-type]
+    """Measures outputs of the search; or, with settings of streams, what streams have written, and how late."""
+    if trial.stream is None:
+        return evaluate_model(transducer, examples, trial.metrics, resamples=0, **trial.search)
+    stream = StreamSettings(**trial.stream)  # type: ignore[typeddict-item]
+    metrics = [*trial.metrics, LATENCY]
+    return evaluate_model(transducer, examples, metrics, resamples=0, stream=stream, is_streamed=True)
 
 
 def _joined(models: list[Transducer]) -> Transducer:
-    if len(models) == 1:
-        return models[0]
-    raise ModelError("ensembles are not yet measured here")
+    return models[0] if len(models) == 1 else EnsembleTransducer(models)
 
 
 def _of_type(examples: Sequence[Example], tags: str) -> list[Example]:
