@@ -67,7 +67,7 @@ def train(
     Examples:
         ssnt train --train train.tsv --dev dev.tsv --out model
         ssnt train --preset inflection --format sigmorphon2017 --train train.tsv --dev dev.tsv --out model
-        ssnt train --model seq2seq --train train.tsv --dev dev.tsv --out baseline
+        ssnt train --model seq2seq --train train.tsv --dev dev.tsv --out model
         ssnt train settings.yaml --out model training.max_epochs=20 model.hidden_size=64
         ssnt train --per-tag --workers 4 --tags-column 3 --train train.tsv --dev dev.tsv --out model
         ssnt train --resume --out model
