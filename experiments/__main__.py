@@ -1,4 +1,4 @@
-"""``python -m experiments run|status|report``: the command line of the experiments."""
+"""``python -m experiments run|status|report|figures``: the command line of the experiments."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from typing import Annotated
 
 import typer
 
-from experiments.plan import HOME, Trial, tables, trials_of
+from experiments.plan import HOME, Trial, is_by_request, tables, trials_of
 from experiments.results import Results
-from ssnt.errors import SsntError
+from ssnt.errors import ConfigError, SsntError
+from ssnt.interrupts import TrainingInterrupted
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as of any program."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="The paper's tables, on real data.")
-Tables = Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="Folders of plans; all by default.")]
+Tables = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TABLE]...", help="Folders of plans; by default all but those by request."),
+]
 System = Annotated[list[str] | None, typer.Option("--system", help="Only this system; may be given again.")]
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="Only this data set; may be given again.")]
 
@@ -25,11 +32,18 @@ def run(
     dataset: Dataset = None,
     work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work",
     workers: Annotated[int | None, typer.Option(help="Trainings at a time, one thread each; one a core.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Where results are, in place of the committed ones: to begin from scratch.")
+    ] = None,
 ) -> None:
     """Trains and measures what has no result yet, the most important first."""
     from experiments.runner import run as run_trials
 
-    failed = run_trials(_wanted(names, system, dataset), work=work, workers=workers)
+    try:
+        failed = run_trials(_wanted(names, system, dataset), work=work, workers=workers, home=results)
+    except TrainingInterrupted as interrupt:
+        typer.echo(str(interrupt), err=True)
+        raise typer.Exit(INTERRUPTED) from None
     if failed:
         typer.echo(f"{len(failed)} trials have failed:\n" + "\n".join(failed), err=True)
         raise typer.Exit(1)
@@ -67,12 +81,20 @@ def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] =
 
 
 def _wanted(names: list[str] | None, systems: list[str] | None, datasets: list[str] | None) -> list[Trial]:
+    chosen = names or [table for table in tables() if not is_by_request(table)]
+    trials = [trial for table in chosen for trial in trials_of(table)]
+    _check_known("--system", systems, [trial.system for trial in trials])
+    _check_known("--dataset", datasets, [trial.dataset for trial in trials])
     return [
         trial
-        for table in names or tables()
-        for trial in trials_of(table)
+        for trial in trials
         if (not systems or trial.system in systems) and (not datasets or trial.dataset in datasets)
     ]
+
+
+def _check_known(option: str, wanted: list[str] | None, known: list[str]) -> None:
+    if unknown := next((one for one in wanted or [] if one not in known), None):
+        raise ConfigError(f"{option}: expected one of {', '.join(map(repr, dict.fromkeys(known)))}, got {unknown!r}")
 
 
 def main() -> None:

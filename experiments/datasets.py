@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[1]
 MAX_SOURCE, MAX_TARGET, MAX_CELLS = 50, 25, 500
 """The paper's limits for the sentence pairs of training and validation."""
 
-SUMMARISATION_DEV = 4000
-"""How many of the sentence pairs for validation are used."""
+GOOGLE_DEV = 4000
+"""How many of Google's sentence pairs for validation are used."""
 
 CMUDICT_DEV_WORDS = 2670
 """How many words of CMUdict's training part are held out, as in the literature."""
@@ -41,13 +41,21 @@ class Parts:
         train: Training examples.
         dev: Those that everything is chosen on.
         test: Those that are looked at once.
-        sha256: Of the files that they come from.
+        sha256: Of the files that they come from, and of what is drawn from these.
     """
 
     train: tuple[Example, ...]
     dev: tuple[Example, ...]
     test: tuple[Example, ...]
     sha256: str
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a data set comes from: the files, and what makes its parts of them."""
+
+    files: list[Path]
+    read: Callable[[str, list[Path]], Parts]
 
 
 def data_root() -> Path:
@@ -62,27 +70,49 @@ def load(name: str) -> Parts:
     Raises:
         ConfigError: There is no such data set, or it is not on this machine.
     """
+    source, rest = _source(name)
+    return source.read(rest, source.files)
+
+
+def require(name: str) -> None:
+    """Refuses a data set that cannot be read, before anything is trained.
+
+    Raises:
+        ConfigError: There is no such data set, or it is not on this machine.
+    """
+    _source(name)
+
+
+def _source(name: str) -> tuple[_Source, str]:
+    """The source of a data set, and its name without the folder."""
     folder, _, rest = name.partition("/")
-    readers = {
-        "inflection": _inflection,
-        "sigmorphon2017": _sigmorphon,
-        "g2p": _cmudict,
-        "summarisation": _summarisation,
-    }
-    if folder not in readers or not rest:
-        raise ConfigError(f"data set {name!r}: expected FOLDER/SET with a folder of {', '.join(readers)}")
-    return readers[folder](rest)
+    known = ("inflection", "sigmorphon2017", "g2p", "summarisation")
+    if folder not in known or not rest:
+        raise ConfigError(f"data set {name!r}: expected FOLDER/SET with a folder of {', '.join(known)}")
+    parts = ("train", "dev", "test")
+    if folder == "inflection":
+        return _Source([_file(f"inflection/{rest}/{part}.tsv") for part in parts], _inflection), rest
+    if folder == "sigmorphon2017":
+        language, _, size = rest.partition("-")
+        names = [f"{language}-{part}.tsv" for part in (f"train-{size}", "dev", "test")]
+        return _Source([_file(f"sigmorphon2017/{one}") for one in names], _sigmorphon), rest
+    if folder == "g2p":
+        if rest != "cmudict":
+            raise ConfigError(f"data set {name!r}: expected g2p/cmudict")
+        return _Source([_file(f"g2p/cmudict-{part}.tsv") for part in ("train", "test")], _cmudict), rest
+    corpus, _, size = rest.partition("-")
+    if size and not size.isdecimal():
+        raise ConfigError(f"data set {name!r}: expected a number of training pairs after {corpus!r}, got {size!r}")
+    names = ["train", "valid", "test", *(["test.gold_cased"] if corpus == "google" else [])]
+    return _Source([_file(f"summarisation/{corpus}/{one}.tsv") for one in names], _summarisation), rest
 
 
-def _inflection(name: str) -> Parts:
-    files = [_file(f"inflection/{name}/{part}.tsv") for part in ("train", "dev", "test")]
+def _inflection(_: str, files: list[Path]) -> Parts:
     train, dev, test = (tuple(_triples(path, tags_at=1, separator=",")) for path in files)
     return Parts(train, dev, test, _hash(files))
 
 
-def _sigmorphon(name: str) -> Parts:
-    language, _, size = name.partition("-")
-    files = [_file(f"sigmorphon2017/{language}-{part}.tsv") for part in (f"train-{size}", "dev", "test")]
+def _sigmorphon(_: str, files: list[Path]) -> Parts:
     train, dev, test = (tuple(_triples(path, tags_at=2, separator=";")) for path in files)
     return Parts(train, dev, test, _hash(files))
 
@@ -96,11 +126,8 @@ def _triples(path: Path, *, tags_at: int, separator: str) -> Iterator[Example]:
             yield Example(columns[0], target, tags, number)
 
 
-def _cmudict(name: str) -> Parts:
+def _cmudict(_: str, files: list[Path]) -> Parts:
     """CMUdict in the literature's split. All pronunciations of a word are on one side of any split."""
-    if name != "cmudict":
-        raise ConfigError(f"data set 'g2p/{name}': expected g2p/cmudict")
-    files = [_file(f"g2p/cmudict-{part}.tsv") for part in ("train", "test")]
     rows, test = (
         [Example(word, phones, (), number) for number, (word, *several) in _rows(path) for phones in several]
         for path in files
@@ -109,32 +136,37 @@ def _cmudict(name: str) -> Parts:
     held_out = set(random.Random(SHUFFLE_SEED).sample(words, CMUDICT_DEV_WORDS))
     train = tuple(one for one in rows if one.source not in held_out)
     dev = tuple(one for one in rows if one.source in held_out)
-    return Parts(train, dev, tuple(test), _hash(files))
+    return Parts(train, dev, tuple(test), _hash(files, SHUFFLE_SEED, CMUDICT_DEV_WORDS))
 
 
-def _summarisation(name: str) -> Parts:
+def _summarisation(name: str, files: list[Path]) -> Parts:
     """Sentence pairs: ``google``, ``gigaword``, or a sample of so many training pairs: ``google-40000``.
 
-    Training and validation pairs are within the paper's limits, in a random order. The references of Google's test
-    part are the human compressions.
+    Training and validation pairs are within the paper's limits, in a random order; a sentence of the validation or test
+    part is not trained on. The references of Google's test part are the human compressions.
     """
     corpus, _, size = name.partition("-")
-    files = [_file(f"summarisation/{corpus}/{part}.tsv") for part in ("train", "valid", "test")]
     train, dev, test = (
-        [Example(source, target, (), number) for number, (source, target) in _rows(path, 2)] for path in files
+        [Example(_words(source), target, (), number) for number, (source, target) in _rows(path, 2)]
+        for path in files[:3]
     )
     if corpus == "google":
-        gold = _file("summarisation/google/test.gold_cased.tsv")
         test = [
             Example(one.source, _human(target), (), one.line)
-            for one, (_, (_, target)) in zip(test, _rows(gold, 2), strict=True)
+            for one, (_, (_, target)) in zip(test, _rows(files[3], 2), strict=True)
         ]
-        files.append(gold)
-    train, dev = _short(train), _short(dev)
+    elsewhere = {one.source for one in (*dev, *test)}
+    train, dev = _short([one for one in train if one.source not in elsewhere]), _short(dev)
     random.Random(SHUFFLE_SEED).shuffle(train)
     random.Random(SHUFFLE_SEED).shuffle(dev)
-    limit = int(size) if size else len(train)
-    return Parts(tuple(train[:limit]), tuple(dev[:SUMMARISATION_DEV]), tuple(test), _hash(files))
+    train_size, dev_size = int(size) if size else len(train), GOOGLE_DEV if corpus == "google" else len(dev)
+    data_hash = _hash(files, SHUFFLE_SEED, MAX_SOURCE, MAX_TARGET, MAX_CELLS, train_size, dev_size)
+    return Parts(tuple(train[:train_size]), tuple(dev[:dev_size]), tuple(test), data_hash)
+
+
+def _words(source: str) -> str:
+    """A source sentence; Gigaword's test part writes an unknown word in another way than its training part."""
+    return " ".join("<unk>" if token == "UNK" else token for token in source.split(" "))
 
 
 def _short(pairs: list[Example]) -> list[Example]:
@@ -169,5 +201,7 @@ def _file(name: str) -> Path:
     return path
 
 
-def _hash(files: list[Path]) -> str:
-    return hashlib.sha256("".join(map(sha256_of, files)).encode()).hexdigest()[:16]
+def _hash(files: list[Path], *choices: int) -> str:
+    """Of the files, and of what was chosen in making parts of them."""
+    text = "".join(map(sha256_of, files)) + "".join(f" {choice}" for choice in choices)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

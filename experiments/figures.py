@@ -7,7 +7,7 @@ from pathlib import Path
 
 from experiments.datasets import load
 from experiments.plan import HOME, Trial, trials_of
-from experiments.trial import MODELS
+from experiments.trial import has_model, model_directory
 from ssnt.decode.formats import END
 from ssnt.pipeline import Transducer
 from ssnt.plots import plot_alignment, plot_path, save_figure
@@ -53,10 +53,9 @@ def draw(work: Path) -> list[str]:
 
 def _draw(wanted: Wanted, work: Path) -> str:
     trial = _trial(wanted)
-    place = None if trial is None else work / MODELS / trial.key
-    if place is None or not place.exists():
+    if trial is None or not has_model(work, trial.key):
         return f"{wanted.name}: there is no model of {wanted.system} for {wanted.dataset} {wanted.tags}".rstrip()
-    transducer = Transducer.from_pretrained(place)
+    transducer = Transducer.from_pretrained(model_directory(work, trial.key))
     source = wanted.source or _longest(wanted)
     output = transducer.transduce([source])[0]
     pair = transducer.align([(source, output.text)])[0]

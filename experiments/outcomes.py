@@ -14,6 +14,7 @@ from ssnt.metrics import tabulate
 from ssnt.types import Example
 
 ABSENT, WRONG, RIGHT = ".01"
+_BY_LEMMA = frozenset({"accuracy", "item_error_rate"})
 _BY_ITEM = ("rouge_1", "rouge_2", "rouge_l")
 _PLACES = 4
 
@@ -27,7 +28,7 @@ def outcome_of(evaluation: Evaluation, metrics: Sequence[str], everything: Seque
         everything: The examples of the whole data set's part, whose lemmas are counted in their order.
     """
     found: dict[str, Any] = {}
-    if "accuracy" in metrics or "wer" in metrics:
+    if _BY_LEMMA.intersection(metrics):
         found["cells"] = _cells(evaluation, everything)
     if by_item := [name for name in metrics if name in _BY_ITEM]:
         found["items"] = {

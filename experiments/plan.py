@@ -3,7 +3,7 @@
 A plan has the ``metrics`` that are measured (the first one is the table's), ``base`` settings, and ``systems``. A
 system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with
 ``per_type: true``, as one for each tag set; or it is ``made_of`` the models of another system: their ensemble, or the
-same model in another search.
+same model in another search. A plan with ``by_request: true`` is done only if its table is named.
 """
 
 from __future__ import annotations
@@ -104,6 +104,11 @@ def tables() -> list[str]:
     return sorted(found, key=lambda name: (_read(name).get("order", 99), name))
 
 
+def is_by_request(table: str) -> bool:
+    """Whether a table is done only if it is named, such as because few have its data."""
+    return bool(_read(table).get("by_request", False))
+
+
 def trials_of(table: str) -> list[Trial]:
     """The trials of a table, in the order in which they are wanted.
 
@@ -115,6 +120,8 @@ def trials_of(table: str) -> list[Trial]:
     for system in plan["systems"]:
         if unknown := set(system) - _SYSTEM_KEYS:
             raise ConfigError(f"{table}/{PLAN}: system {system.get('name')!r} has unknown keys {sorted(unknown)}")
+        if system["name"] in made:
+            raise ConfigError(f"{table}/{PLAN}: there are two systems with the name {system['name']!r}")
         made[system["name"]] = list(_trials(table, plan, system, made))
     return [trial for found in made.values() for trial in found]
 

@@ -156,6 +156,23 @@ def _summarisation(page: Page) -> None:
     page.titled("Seeds", summarisation.seeds_table(rouge))
     page.titled("Table 2: perplexity on dev", summarisation.table2(perplexities))
     page.ending("summarisation")
+    _gigaword(page)
+
+
+def _gigaword(page: Page) -> None:
+    """The same on the paper's own data, if somebody has had it."""
+    gathered = page.of("gigaword")
+    if not gathered.rows:
+        page.add(
+            "`python -m experiments run gigaword` does the same on the paper's own data, for whoever has it; "
+            "there are no results of it."
+        )
+        return
+    rouge = summarisation.rouge_of(gathered)
+    page.titled("Gigaword, Table 1: ROUGE F1 on test", summarisation.table1(rouge))
+    page.titled("Gigaword, all pairs", summarisation.comparisons(rouge))
+    page.titled("Gigaword, Table 2: perplexity on dev", summarisation.table2(summarisation.perplexities_of(gathered)))
+    page.ending("gigaword")
 
 
 def _online(page: Page) -> None:
@@ -217,7 +234,7 @@ def _selection(page: Page) -> None:
 
 def _rest(page: Page) -> None:
     """Tables that no section above is about, so that nothing is left out."""
-    known = {"inflection", "beyond", "summarisation", "g2p", "sigmorphon2017", "selection"}
+    known = {"inflection", "beyond", "summarisation", "gigaword", "g2p", "sigmorphon2017", "selection"}
     for name, gathered in page.gathered.items():
         if name in known or name.startswith("online") or not gathered.groups:
             continue

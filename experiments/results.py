@@ -8,12 +8,13 @@ stay where they are and count no more.
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from experiments.plan import HOME
 
@@ -72,42 +73,69 @@ class Results:
         self.outcomes = folder / "outcomes.jsonl"
 
     def rows(self) -> dict[str, Row]:
-        """All rows by their keys."""
-        if not self.csv.exists():
-            return {}
-        with self.csv.open(encoding="utf-8", newline="") as lines:
-            return {one["key"]: _row(one) for one in csv.DictReader(lines) if one.get("key")}
+        """All rows by their keys; a line of another width, such as one that a crash has cut short, is none."""
+        found = (next(csv.reader([line])) for line in _lines(self.csv))
+        rows = (_row(dict(zip(_NAMES, one, strict=True))) for one in found if len(one) == len(_NAMES) and one != _NAMES)
+        return {row.key: row for row in rows}
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Scores and outcomes of all trials by their keys."""
-        if not self.outcomes.exists():
-            return {}
-        lines = self.outcomes.read_text(encoding="utf-8").splitlines()
-        records = (json.loads(line) for line in lines if line.startswith("{") and line.endswith("}"))
-        return {record["key"]: record for record in records}  # a line that a crash has cut short has no row either
+        records = (_record(line) for line in _lines(self.outcomes))
+        return {record["key"]: record for record in records if record is not None}
 
-    def add(self, row: Row, record: dict[str, Any]) -> None:
-        """Adds a finished trial: first its outcome, then its row, which says that it is finished."""
-        line = json.dumps({"key": row.key, **record}, ensure_ascii=False, separators=(",", ":"))
-        _append(self.outcomes, line + "\n")
-        text = io.StringIO()
-        writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
-        if not self.csv.exists():
-            writer.writeheader()
-        writer.writerow({name: _shown(getattr(row, name)) for name in _NAMES})
-        _append(self.csv, text.getvalue())
+    def add(self, row: Row, record: dict[str, Any]) -> bool:
+        """Adds a finished trial: first its outcome, then its row, which says that it is finished.
+
+        Several runners may add at the same time. A trial that has its row already keeps it.
+
+        Returns:
+            Whether it was added.
+        """
+        self.csv.parent.mkdir(parents=True, exist_ok=True)
+        with self.outcomes.open("ab+") as outcomes, self.csv.open("ab+") as rows:
+            fcntl.flock(outcomes, fcntl.LOCK_EX)  # until it is closed
+            if row.key in self.rows():
+                return False
+            line = json.dumps({"key": row.key, **record}, ensure_ascii=False, separators=(",", ":"))
+            _append(outcomes, line + "\n")
+            text = io.StringIO()
+            writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
+            if not _cut(rows):
+                writer.writeheader()
+            writer.writerow({name: _shown(getattr(row, name)) for name in _NAMES})
+            _append(rows, text.getvalue())
+        return True
 
 
-def _append(path: Path, text: str) -> None:
-    """Adds whole lines to a file, and waits until they are on the disk; what a crash has left of a line is ended."""
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                text = "\n" + text
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
+def _lines(path: Path) -> list[str]:
+    """The lines of a file that are written to their ends."""
+    if not path.exists():
+        return []
+    return path.read_bytes().rpartition(b"\n")[0].decode("utf-8").split("\n")
+
+
+def _append(file: IO[bytes], text: str) -> None:
+    """Adds whole lines to a file, and waits until they are on the disk."""
+    _cut(file)
+    file.write(text.encode())
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _cut(file: IO[bytes]) -> int:
+    """Removes what a crash or a full disk has left of a line, which would spoil the next; gives the size then."""
+    file.seek(0)
+    size = file.read().rfind(b"\n") + 1
+    file.truncate(size)
+    return size
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(line)
+    except ValueError:  # it was cut short, and has no row either
+        return None
+    return found
 
 
 def _shown(value: object) -> str:

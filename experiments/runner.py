@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,80 +17,118 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.datasets import ROOT
+from experiments.datasets import ROOT, require
 from experiments.plan import Trial
 from experiments.results import Results, Row
-from experiments.trial import RUN
+from experiments.trial import RUN, has_model
 from ssnt.engines import make_engine
 from ssnt.engines.base import DONE, STOPPED, Job, Report
 from ssnt.errors import ConfigError
-from ssnt.interrupts import Stop
+from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 
 
-def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None) -> list[str]:
+def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None, home: Path | None = None) -> list[str]:
     """Does all trials that have no row yet.
 
     Args:
         trials: Those that are wanted, the most important first.
         work: Where models and data are kept; it may be deleted when all is done.
         workers: How many at a time; None: one a core.
+        home: Where the tables' folders with the results are; None: where the plans are.
 
     Returns:
         What has failed, and why.
+
+    Raises:
+        ConfigError: Another runner works in the same directory, or a data set is not on this machine.
+        TrainingInterrupted: It was stopped by a signal.
     """
     work.mkdir(parents=True, exist_ok=True)
     # The processes that do the trials have to find this package, which is not installed.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     stop = Stop()
     with _alone(work), stop.on_signals():
-        queue = _Queue(trials, work.resolve(), code_version())
-        make_engine("local", workers=workers).run(queue.jobs(), queue.tell, stop)
+        queue = _Queue(trials, work.resolve(), code_version(), home)
+        try:
+            make_engine("local", workers=workers).run(queue.jobs(), queue.tell, stop)
+        except StopNow:  # what was under way has its last checkpoint
+            raise TrainingInterrupted(queue.left()) from None
+    if stop.is_requested:
+        raise TrainingInterrupted(queue.left())
     return queue.failed
 
 
 class _Queue:
     """The trials that are left, and what has become of those that were begun."""
 
-    def __init__(self, trials: Sequence[Trial], work: Path, commit: str) -> None:
-        self._results = {table: Results(table) for table in {one.table for one in trials}}
+    def __init__(self, trials: Sequence[Trial], work: Path, commit: str, home: Path | None) -> None:
+        self._results = {table: Results(table, home) for table in {one.table for one in trials}}
         self._done = {key for results in self._results.values() for key in results.rows()}
+        measured = {key for one in trials if one.key not in self._done for key in one.members}
+        # a model that is measured in another way may have its row from another machine: then it is trained here again
+        self._done -= {key for key in measured & self._done if not has_model(work, key)}
         self._left = [one for one in trials if one.key not in self._done]
         self._total = len(self._left)
         self._ended = 0
+        self._guard = threading.Lock()  # jobs are asked for by one thread while another tells of one
         self._under_way: dict[Job, Trial] = {}
         self._began = time.monotonic()
         self._work, self._commit = work, commit
         self.failed: list[str] = []
+        for name in dict.fromkeys(one.dataset for one in self._left):
+            require(name)
         print(f"{len(trials) - self._total} trials are done, {self._total} to do", flush=True)
+
+    def left(self) -> str:
+        """What is told to whoever has stopped the runner."""
+        return (
+            f"stopped: {self._total - self._ended} of {self._total} trials are left; the same command goes on with them"
+        )
 
     def jobs(self) -> Iterator[Job | None]:
         """The trials in their order; a measurement waits until its models are trained."""
-        while self._left:
-            trial = next((one for one in self._left if self._done.issuperset(one.members)), None)
-            if trial is None:
-                if not self._under_way:
-                    self.failed += [f"{one.key}: some of its models could not be trained" for one in self._left]
+        while True:
+            with self._guard:
+                if not self._left:
                     return
-                yield None
-                continue
-            self._left.remove(trial)
-            job = Job(trial.key, RUN, {"trial": asdict(trial), "work": str(self._work)})
-            self._under_way[job] = trial
+                trial = next((one for one in self._left if self._done.issuperset(one.members)), None)
+                if trial is None and not self._under_way:
+                    self._give_up()
+                    return
+                job = None if trial is None else self._begun(trial)
             yield job
+
+    def _begun(self, trial: Trial) -> Job:
+        self._left.remove(trial)
+        job = Job(trial.key, RUN, {"trial": asdict(trial), "work": str(self._work)})
+        self._under_way[job] = trial
+        return job
+
+    def _give_up(self) -> None:
+        """Tells of the measurements whose models there are not, here or at all."""
+        for one in self._left:
+            missing = [key for key in one.members if key not in self._done]
+            self.failed.append(
+                f"{one.key}: {len(missing)} of its {len(one.members)} models are not in {self._work}: their trainings "
+                f"have failed, or were not asked for; the first is {missing[0]}"
+            )
 
     def tell(self, job: Job, report: Report) -> None:
         """Writes down what is finished."""
-        state = report.get("state")
-        if state is None:
+        if report.get("state") is None:
             return
-        trial = self._under_way.pop(job)
-        if state == STOPPED:
-            return
-        self._ended += 1
-        if state != DONE:
+        with self._guard:
+            trial = self._under_way.pop(job)
+            if report["state"] == STOPPED:
+                return
+            self._ended += 1
+            if report["state"] == DONE:
+                self._finish(trial, report)
+                return
             self.failed.append(f"{trial.key}: {report['message']}")
             print(f"FAILED {self.failed[-1]}", flush=True)
-            return
+
+    def _finish(self, trial: Trial, report: Report) -> None:
         row = Row(
             dataset=trial.dataset,
             tags=trial.tags,
@@ -102,13 +141,14 @@ class _Queue:
             key=trial.key,
             **report["row"],
         )
-        self._results[trial.table].add(row, report["record"])
+        is_new = self._results[trial.table].add(row, report["record"])
         self._done.add(trial.key)
         minutes = (time.monotonic() - self._began) / 60
         shown = f"{row.metric} dev {row.dev:.4f}" + ("" if row.test is None else f" test {row.test:.4f}")
         print(
             f"{self._ended}/{self._total} {minutes:.0f} min  {trial.table} {trial.system} {trial.dataset} {trial.tags} "
-            f"seed {trial.seed}: {shown} ({row.epochs} epochs, {row.seconds:.0f} s)",
+            f"seed {trial.seed}: {shown} ({row.epochs} epochs, {row.seconds:.0f} s)"
+            + ("" if is_new else "; it has its row already"),
             flush=True,
         )
 
@@ -117,11 +157,16 @@ def code_version() -> str:
     """The commit of the code, with ``+`` if it is not exactly that."""
 
     def git(*words: str) -> str:
-        found = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        try:
+            found = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        except OSError:  # there is no git here
+            return ""
         return found.stdout.strip()
 
     commit = git("rev-parse", "--short=10", "HEAD") or "unknown"
-    return commit + ("+" if git("status", "--porcelain", "--untracked-files=no", "--", "src") else "")
+    # plans are not asked for: a row has the hash of its settings, and what is planned besides does not matter to it
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", ":(glob)experiments/*.py")
+    return commit + ("+" if changed else "")
 
 
 @contextmanager

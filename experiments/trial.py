@@ -30,6 +30,16 @@ MODELS, DATA = "models", "data"
 """Where a work directory has the models and the parts of the data that they are trained on."""
 
 
+def model_directory(work: Path, key: str) -> Path:
+    """Where a work directory has the model of a trial."""
+    return work / MODELS / key
+
+
+def has_model(work: Path, key: str) -> bool:
+    """Whether a work directory has the finished model of a trial."""
+    return RunDirectory(str(model_directory(work, key))).has_model
+
+
 def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop) -> Report:
     """Does a trial, or goes on with it.
 
@@ -46,7 +56,7 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     parts = load(trial.dataset)
     with limited_threads(1):
         if trial.members:
-            transducer = _joined([Transducer.from_pretrained(work / MODELS / key) for key in trial.members])
+            transducer = _joined([Transducer.from_pretrained(model_directory(work, key)) for key in trial.members])
             epochs, seconds = 0, 0.0
         else:
             config = _with_data(trial, parts, work)
@@ -63,6 +73,8 @@ def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, s
     dev = _evaluated(trial, transducer, _of_type(parts.dev, trial.tags))
     record: dict[str, Any] = {"scores": {"dev": [one.to_record() for one in dev.scores]}, "outcomes": {}}
     record["outcomes"]["dev"] = outcome_of(dev, trial.metrics, parts.dev)
+    if trial.has_test:
+        record["outcomes"]["dev"].pop("items", None)  # comparisons of sentences are on test, and there are many of dev
     test_value = None
     if trial.has_test:
         whole = parts.test[: trial.test_limit]
@@ -109,7 +121,7 @@ def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
         update={
             "data": config.data.model_copy(update=update),
             "hardware": config.hardware.of_a_worker(),
-            "out": str(work / MODELS / trial.key),
+            "out": str(model_directory(work, trial.key)),
         }
     )
 

@@ -32,6 +32,11 @@ def provenance(gathered: Gathered) -> str:
             f"- Commits: {_counted([row.commit for row in rows])}.{_uncommitted([row.commit for row in rows])}",
             f"- Settings by hash (see the last section): {_listed(list(dict.fromkeys(row.config for row in rows)))}.",
         ]
+        lines += [
+            f"- **{name} was not the same for all rows**: {_counted(hashes)}. Their figures must not be compared."
+            for name in dict.fromkeys(row.dataset for row in rows)
+            if len(set(hashes := [row.data for row in rows if row.dataset == name])) > 1
+        ]
     lines.append(f"- Missing: {_missing(gathered.missing)}.")
     if gathered.strays:
         lines.append(

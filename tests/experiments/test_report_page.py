@@ -56,7 +56,7 @@ PLANS: dict[str, Any] = {
     },
     "g2p": {
         "order": 5,
-        "metrics": ["wer", "per"],
+        "metrics": ["item_error_rate", "per"],
         "datasets": ["g2p/cmudict"],
         "systems": [{"name": "one", "seeds": [1, 2]}, {"name": "two", "made_of": "one"}],
     },
@@ -214,3 +214,14 @@ def test_published_numbers_agree_with_themselves() -> None:
     assert "FTND16" in " ".join(theirs["notes"])
     assert theirs["best"] == {name: max(row.values()) for name, row in theirs["table4"].items()}
     assert theirs["table3"]["biSSNT+"] == theirs["table4_average"]["biSSNT+"]
+
+
+def test_rows_of_other_data_are_told(home: Path) -> None:
+    fill(home, lambda one: one.table == "g2p")
+    path = home / "g2p" / "results.csv"
+    text = path.read_text(encoding="utf-8")
+    assert "not the same for all rows" not in write_report(home).read_text(encoding="utf-8")
+    path.write_text(text.replace(",data,2026", ",other,2026", 1), encoding="utf-8")
+    assert "**g2p/cmudict was not the same for all rows**: `other` (1), `data` (2)" in write_report(home).read_text(
+        encoding="utf-8"
+    )

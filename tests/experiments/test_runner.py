@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from experiments.__main__ import app
 from experiments.datasets import load
-from experiments.plan import trials_of
+from experiments.plan import Trial, trials_of
 from experiments.results import Results, Row
-from experiments.runner import run
+from experiments.runner import _Queue, code_version, run
+from typer.testing import CliRunner
 
-from experiments import datasets, results
+from experiments import datasets, results, runner
 from experiments import plan as plan_module
+from ssnt.engines.base import DONE, FAILED, Job
 from ssnt.errors import ConfigError
+from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 
 
 @pytest.fixture
@@ -108,11 +113,176 @@ def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Pa
     assert rows[trials[2].key].test == pytest.approx(signs.count("1") / len(signs))
 
 
-def test_a_line_that_a_crash_has_cut_does_not_spoil_the_next(home: Path) -> None:
+def _row(key: str = "k1", model: str = "m, with a comma") -> Row:
+    return Row("d", "", model, 1, "accuracy", 0.5, None, 3, 1.5, "c", "h", "x", "now", key)
+
+
+@pytest.mark.parametrize("cut", range(1, 41, 3))
+def test_a_line_that_a_crash_has_cut_does_not_spoil_the_next(home: Path, cut: int) -> None:
     results = Results("toy", home)
-    row = Row("d", "", "m", 1, "accuracy", 0.5, None, 3, 1.5, "c", "h", "x", "now", "k1")
-    results.add(row, {"scores": {}})
-    with results.csv.open("a", encoding="utf-8") as file:
-        file.write("half,a,li")
-    results.add(replace(row, key="k2"), {"scores": {}})
-    assert results.rows() == {"k1": row, "k2": replace(row, key="k2")}
+    results.add(_row("k1"), {"scores": {"dev": [{"a": {}}]}})
+    rows, records = results.csv.read_bytes(), results.outcomes.read_bytes()
+    results.add(_row("k2"), {"scores": {"dev": [{"a": {}}]}})
+    for path, before in ((results.csv, rows), (results.outcomes, records)):
+        whole = path.read_bytes()
+        assert cut <= len(whole) - len(before)
+        path.write_bytes(whole[:-cut])
+    assert results.rows() == {"k1": _row("k1")}
+    results.add(_row("k3"), {"scores": {}})
+    assert results.rows() == {"k1": _row("k1"), "k3": _row("k3")}
+    assert set(results.records()) == {"k1", "k3"}
+
+
+def test_a_file_cut_in_its_first_line_begins_anew(home: Path) -> None:
+    results = Results("toy", home)
+    results.csv.write_text("dataset,tags,mo", encoding="utf-8")
+    assert results.rows() == {}
+    results.add(_row("k1"), {"scores": {}})
+    assert results.csv.read_text(encoding="utf-8").startswith("dataset,tags,model,seed")
+    assert results.rows() == {"k1": _row("k1")}
+
+
+def test_a_broken_line_of_outcomes_is_left_out(home: Path) -> None:
+    results = Results("toy", home)
+    results.outcomes.write_text('{"key":"k0","scores":{"dev":[{"a":{}}\n', encoding="utf-8")  # it ends with a brace
+    results.add(_row("k1"), {"scores": {}})
+    assert set(results.records()) == {"k1"}
+
+
+def test_two_runners_that_finish_the_same_trial_leave_one_row(home: Path) -> None:
+    assert Results("toy", home).add(_row("k1"), {"scores": {}, "by": 1})
+    assert not Results("toy", home).add(replace(_row("k1"), test=0.9), {"scores": {}, "by": 2})
+    results = Results("toy", home)
+    assert results.rows() == {"k1": _row("k1")}
+    assert results.records()["k1"]["by"] == 1
+    assert len(results.csv.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def _queue(trials: list[Trial], work: Path) -> _Queue:
+    return _Queue(trials, work, "commit", None)
+
+
+def _told(trial: Trial) -> dict[str, object]:
+    row = {"dev": 0.5, "test": 0.5, "epochs": 1, "seconds": 1.0, "data": "x"}
+    return {"state": DONE, "row": row, "record": {"scores": {}, "outcomes": {}}}
+
+
+def test_a_measurement_waits_for_its_models_and_is_given_up_without_them(home: Path, tmp_path: Path) -> None:
+    first, second, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
+    queue = _queue([first, second, both], tmp_path)
+    jobs = queue.jobs()
+    begun = [next(jobs), next(jobs)]
+    assert [job.name for job in begun if job is not None] == [first.key, second.key]
+    assert next(jobs) is None
+    assert begun[0] is not None
+    queue.tell(begun[0], _told(first))
+    assert next(jobs) is None
+    assert begun[1] is not None
+    queue.tell(begun[1], {"state": FAILED, "message": "it was too hard"})
+    assert next(jobs, "none") == "none"
+    assert "too hard" in queue.failed[0]
+    assert f"1 of its 2 models are not in {tmp_path}" in queue.failed[1]
+    assert second.key in queue.failed[1]
+
+
+def test_a_measurement_is_not_given_up_while_its_last_model_is_written_down(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, both = [one for one in trials_of("toy") if one.system in ("one", "streamed")][::2]
+    queue = _queue([first, both], tmp_path)
+    jobs = queue.jobs()
+    job = next(jobs)
+    assert job is not None
+    asked: list[Job | None] = []
+    asking = threading.Thread(target=lambda: asked.append(next(jobs)))
+
+    def slow(self: Results, row: Row, record: dict[str, object]) -> bool:
+        asking.start()  # another worker asks for a job just now
+        asking.join(0.2)
+        return True
+
+    monkeypatch.setattr(Results, "add", slow)
+    queue.tell(job, _told(first))
+    asking.join()
+    assert [one.name for one in asked if one is not None] == [both.key]
+    assert queue.failed == []
+
+
+def test_a_model_that_is_elsewhere_is_trained_again_for_a_measurement_and_keeps_its_row(
+    home: Path, tmp_path: Path
+) -> None:
+    first, second, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
+    for one in (first, second):
+        Results("toy", home).add(replace(_row(one.key), dev=0.25), {"scores": {}, "outcomes": {}})
+    queue = _queue([first, second, both], tmp_path)
+    job = next(queue.jobs())
+    assert job is not None
+    assert job.name == first.key
+    queue.tell(job, _told(first))
+    assert Results("toy", home).rows()[first.key].dev == 0.25
+    assert next(_queue([first, second], tmp_path).jobs(), None) is None  # nothing has to be measured
+
+
+def test_missing_data_is_told_before_anything_is_begun(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = trials_of("toy")
+    monkeypatch.setenv("SSNT_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match=r"nowhere.*train\.tsv.*SSNT_DATA"):
+        run(trials, work=tmp_path / "work")
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_whoever_stops_it_is_told_how_to_go_on(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals: int
+) -> None:
+    class Stopped:
+        def run(self, jobs: object, tell: object, stop: Stop) -> None:
+            stop.request()
+            if signals > 1:
+                raise StopNow
+
+    monkeypatch.setattr(runner, "make_engine", lambda *_, **__: Stopped())
+    with pytest.raises(TrainingInterrupted, match="7 of 7 trials are left; the same command goes on"):
+        run(trials_of("toy"), work=tmp_path / "work")
+    result = CliRunner().invoke(app, ["run", "toy", "--work", str(tmp_path / "work")])
+    assert result.exit_code == 130
+    assert "7 of 7 trials are left" in result.output
+
+
+def test_two_runners_do_not_share_a_work_directory(home: Path, tmp_path: Path) -> None:
+    with runner._alone(tmp_path), pytest.raises(ConfigError, match="another runner works here"):
+        run(trials_of("toy"), work=tmp_path)
+
+
+def test_results_elsewhere_begin_from_scratch(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, Path | None]] = []
+    monkeypatch.setattr(runner, "run", lambda trials, *, home, **_: seen.append((len(trials), home)) or [])
+    CliRunner().invoke(app, ["run", "toy", "--results", str(tmp_path / "new"), "--work", str(tmp_path / "new")])
+    assert seen == [(7, tmp_path / "new")]
+    queue = _Queue(trials_of("toy")[:1], tmp_path, "commit", tmp_path / "new")
+    job = next(queue.jobs())
+    assert job is not None
+    queue.tell(job, _told(trials_of("toy")[0]))
+    assert len(Results("toy", tmp_path / "new").rows()) == 1
+    assert Results("toy", home).rows() == {}
+
+
+def test_a_system_that_is_not_there_is_refused(home: Path) -> None:
+    result = CliRunner().invoke(app, ["run", "toy", "--system", "oen"])
+    assert isinstance(result.exception, ConfigError)
+    assert "'oen'" in str(result.exception)
+
+
+def test_a_plan_by_request_is_left_out_unless_it_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = home / "toy" / "plan.yaml"
+    path.write_text(path.read_text(encoding="utf-8") + "by_request: true\n", encoding="utf-8")
+    seen: list[int] = []
+    monkeypatch.setattr(runner, "run", lambda trials, **_: seen.append(len(trials)) or [])
+    CliRunner().invoke(app, ["run"])
+    CliRunner().invoke(app, ["run", "toy"])
+    assert seen == [0, 7]
+
+
+def test_the_code_has_a_version() -> None:
+    assert code_version()
