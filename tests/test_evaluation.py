@@ -163,3 +163,40 @@ def test_latency_says_how_was_streamed(copier):
     plain = evaluate_model(copier, examples, ["latency"]).scores[0].signature
     assert "|max-delay:1|emit:search|end:last|" in bold
     assert "|max-delay:none|" in plain
+
+
+def test_what_streams_have_committed_is_measured_and_nothing_else(copier, monkeypatch):
+    examples = [Example("abcd", "gabcd"), Example("ef", "gef"), Example("fade", "gfade")]
+    hasty = {"max_delay": 0, "beam": 1, "end": "any", "max_emissions": 1}  # too few to write the g as well
+    written = copier.stream_each(examples, **hasty)
+    texts = [one.text for one in written]
+    assert texts != [one.text for one in copier.transduce_each(examples)]
+    # One of the outputs is right if the references say so: that is not what the search would write.
+    examples = [Example("abcd", texts[0]), *examples[1:]]
+    monkeypatch.setattr(copier, "transduce_each", None)
+    found = evaluate_model(copier, examples, ["accuracy", "latency"], stream=hasty, is_streamed=True, resamples=0)
+    assert [item.text for item in found.items] == texts
+    assert found.scores[0].value == pytest.approx(sum(t == e.target for t, e in zip(texts, examples, strict=True)) / 3)
+    assert found.scores[0].value > 0
+    assert found.predictions == []
+    assert found.streamed == written
+    assert [score.name for score in found.scores] == ["accuracy", "ap", "al", "laal", "dal"]
+    assert found.scores[0].signature.startswith("accuracy|search:stream|beam:1|")
+    assert "|max-delay:0|emit:search|end:any|" in found.scores[0].signature
+
+
+def test_inputs_that_streams_cannot_use_count_as_wrong_and_are_reported(copier):
+    examples = [Example("ab", "gab"), Example("", "gx")]
+    found = evaluate_model(copier, examples, ["accuracy", "perplexity"], is_streamed=True, resamples=0)
+    assert [score.value for score in found.scores] == [0.5, math.inf]
+    assert [one.index for one in found.failures] == [1]
+    assert "is empty" in str(found.failures[0].error)
+
+
+def test_streams_are_not_searched(copier):
+    for settings in ({"beam": 2}, {"search": "path"}):
+        with pytest.raises(ConfigError, match=r"beam and search: expected None with is_streamed.*stream=\{'beam': 4\}"):
+            evaluate_model(copier, [Example("a", "ga")], ["accuracy"], is_streamed=True, **settings)
+    transducer = make_transducer(config=make_config(bidirectional=True))
+    with pytest.raises(ModelError, match="cannot stream"):
+        evaluate_model(transducer, [Example("a", "b")], ["accuracy"], is_streamed=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ssnt.data.references import PooledExample, pool_references
 from ssnt.data.units import Characters
@@ -36,17 +36,19 @@ class Evaluation:
             or if they are the outputs of streams.
         items: The outputs beside their references, one for each different input.
         questions: The inputs of the items, with the places of their examples.
+        streamed: What streams have written for each item, or why they could not; none if nothing looks at that.
     """
 
     scores: list[Score]
     predictions: list[Transduction | Failure]
     items: list[Item]
     questions: list[PooledExample]
+    streamed: list[Streamed | Failure] = field(default_factory=list)
 
     @property
     def failures(self) -> list[Failure]:
-        """The inputs that could not be used; they count as wrong. Their indices are those of the items."""
-        return [one for one in self.predictions if isinstance(one, Failure)]
+        """The inputs that could not be used: they count as wrong, and latency leaves them out. Indices are of items."""
+        return [one for one in self.predictions or self.streamed if isinstance(one, Failure)]
 
 
 def evaluate_model(
@@ -79,13 +81,18 @@ def evaluate_model(
             search over whole inputs: quality and latency are then of the same outputs.
 
     Raises:
-        ConfigError: A metric is unknown.
+        ConfigError: A metric is unknown, or there are settings of a search that is not done.
         DataError: There are no examples, or one has no target.
-        ModelError: Latency is asked for, and the model cannot stream.
+        ModelError: Latency or the outputs of streams are asked for, and the model cannot stream.
     """
     if isinstance(metrics, str) or not metrics:
         raise ConfigError(f"metrics must be a list of names such as ['accuracy'], got {metrics!r}")
     names = [name if name == LATENCY else find_metric(name).name for name in metrics]
+    if is_streamed and (beam is not None or search is not None):
+        raise ConfigError(
+            f"beam and search: expected None with is_streamed, as nothing is searched, got {beam!r} and {search!r}; "
+            "say how to stream, such as stream={'beam': 4}"
+        )
     if not examples:
         raise DataError("examples must hold at least one example, got none; is the file empty?")
     vocabulary = transducer.vocabulary_for(examples[0].tags)
@@ -98,20 +105,18 @@ def evaluate_model(
         predictions = transducer.transduce_each([_asked(one) for one in questions], beam=beam, search=search)
     likelihoods = transducer.score_each(examples) if _PERPLEXITY in names else []
     items = _items(transducer, questions, streamed if is_streamed else predictions, likelihoods)
-    notes = _search_notes(transducer, beam, search)
-    if is_streamed:
-        notes = ["search:stream", *_stream_notes(transducer, stream or {})]
+    stream_notes = _stream_notes(transducer, stream or {}) if streamed else []
+    notes = ["search:stream", *stream_notes] if is_streamed else _search_notes(transducer, beam, search)
     scores: list[Score] = []
     for name in names:
         if name == LATENCY:
             delays = _delays(transducer, questions, streamed)
-            found = latency_scores(delays, paced_by="reference", resamples=resamples)
-            scores += [_noted(score, _stream_notes(transducer, stream or {})) for score in found]
-            continue
-        found = evaluate(items, name, unit=scoring_unit(vocabulary), resamples=resamples)
-        own = _likelihood_notes(transducer, likelihoods) if name == _PERPLEXITY else notes
+            found, own = latency_scores(delays, paced_by="reference", resamples=resamples), stream_notes
+        else:
+            found = evaluate(items, name, unit=scoring_unit(vocabulary), resamples=resamples)
+            own = _likelihood_notes(transducer, likelihoods) if name == _PERPLEXITY else notes
         scores += [_noted(score, own) for score in found]
-    return Evaluation(scores, predictions, items, questions)
+    return Evaluation(scores, predictions, items, questions, streamed)
 
 
 def scoring_unit(vocabulary: Vocabulary) -> str:

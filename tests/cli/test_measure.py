@@ -65,6 +65,9 @@ def test_what_cannot_be_answered_counts_as_wrong_and_is_told(run: Run, place: Pa
     assert "ssnt: warning: long.tsv:2: " in done.err
     assert "ssnt: warning: 1 of 2 inputs could not be used, and count as wrong\n" in done.err
     assert (place / "written.tsv").read_text("utf-8").splitlines()[2].endswith("\t\t\t")
+    done = run("evaluate", "model", "long.tsv", "--metrics", "latency", "--json")
+    assert done.code == 0
+    assert "ssnt: warning: 1 of 2 inputs could not be used, and are left out\n" in done.err
 
 
 def test_loglik_is_a_line_for_each_pair(run: Run, place: Path):

@@ -11,6 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from decoding import VARIANTS, all_outputs, random_model, random_sources, take
 from ssnt.decode import EnsembleScorer, MarginalisedScorer, ModelScorer, SearchOptions, marginal_search
+from ssnt.decode.marginalised import MarginalSource
+from ssnt.decode.scorer import ModelSource
 from ssnt.dp import AlignmentDistribution
 from ssnt.errors import ConfigError
 from ssnt.types import EOS_ID, Batch
@@ -96,6 +98,38 @@ def test_given_outputs_have_their_exact_probabilities(end):
     assert grid.src_lens.tolist() == [1] * len(outputs)
     for b, length in enumerate(lens.tolist()):
         close(-grid.log_word[b, :length, 0].sum(), expected[b])
+
+
+@pytest.mark.parametrize("end", ["any", "last"])
+def test_what_did_not_end_may_stop_anywhere(end):
+    model, batch = random_model(4), random_sources(6, LENGTHS)
+    tgt, lens = torch.tensor([[3, 1], [3, 3], [1, 0], [1, 3]]), torch.tensor([2, 2, 1, 2])
+    scorer, plain = MarginalisedScorer(model, end=end), ModelScorer(model)
+    with torch.no_grad():
+        grid = scorer.grid(scorer.read(batch), tgt, lens)
+        expected = AlignmentDistribution.of(plain.grid(plain.read(batch), tgt, lens), end="any").log_partition()
+    for b, length in enumerate(lens.tolist()):
+        close(grid.log_word[b, :length, 0].sum(), expected[b])
+
+
+def test_rows_of_any_order_are_advanced_without_copies_of_their_sources(monkeypatch):
+    model, batch = random_model(7), random_sources(8, LENGTHS)
+    scorer = MarginalisedScorer(model)
+    with torch.no_grad():
+        source = scorer.read(batch)
+        state = scorer.advance(
+            source, scorer.start(source), torch.arange(4), torch.arange(4), torch.tensor([3, 1, 1, 3])
+        )
+        monkeypatch.setattr(ModelSource, "select", None)  # a source has logits for all its positions and symbols
+        items, symbols = torch.tensor([3, 0, 3, 1, 3, 0]), torch.tensor([1, 3, 3, 1, 1, 1])  # and none of source 2
+        found = scorer.advance(source, state, items, items, symbols)
+        monkeypatch.undo()
+        for n, (item, symbol) in enumerate(zip(items.tolist(), symbols.tolist(), strict=True)):
+            own = MarginalSource(source.encoded.select(torch.tensor([item])))
+            one, zero = torch.tensor([item]), torch.tensor([0])
+            expected = scorer.advance(own, state, one, zero, torch.tensor([symbol]))
+            close(found.log_inflow[n], expected.log_inflow[0])
+            close(found.prefix.output[n], expected.prefix.output[0])
 
 
 def test_a_wrong_end_is_named():

@@ -217,3 +217,12 @@ def test_a_model_directory_gives_the_same_model_back(tmp_path, settings):
     assert type(after.model) is type(model)
     for one, other in zip(before.transduce(["abc", "fed"]), after.transduce(["abc", "fed"]), strict=True):
         assert (one.text, one.log_prob) == (other.text, other.log_prob)
+
+
+def test_a_search_goes_on_under_autocast():
+    model = make(3).float()
+    options = SearchOptions(beam=3, max_length=4, nbest=2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = decode(model, [[3, 4, 3], [4]], "marginal", options)
+    for ours, expected in zip(found, decode(model, [[3, 4, 3], [4]], "marginal", options), strict=True):
+        assert ours[0].log_prob == pytest.approx(expected[0].log_prob, abs=0.2)

@@ -10,6 +10,7 @@ from decoding import all_outputs, random_model, random_sources, take
 from ssnt.decode import (
     EnsembleScorer,
     Failure,
+    MarginalisedScorer,
     ModelScorer,
     SearchOptions,
     Stream,
@@ -39,6 +40,10 @@ def test_batches_are_small_where_sources_are_long_or_the_vocabulary_is_large(mon
     decode(scorer, [[5] * length for length in (30, 3, 100, 3, 4, 3)], options=SearchOptions(beam=6), batch_size=3)
     # three of 3 symbols, the end and 6 hypotheses have 30; one of 101 goes alone, however long it is
     assert sizes == [(3, 4), (1, 5), (1, 31), (1, 101)]
+    sizes.clear()
+    ensemble = EnsembleScorer([MarginalisedScorer(random_model(0)), MarginalisedScorer(random_model(1))])
+    decode(ensemble, [[5] * 3] * 3, options=SearchOptions(beam=6), batch_size=3)
+    assert sizes == [(2, 4), (1, 4)]  # as each of two models has its logits
 
 
 @pytest.mark.parametrize("search", ["marginal", "path", "online"])

@@ -207,6 +207,20 @@ def test_dropout_is_on_in_training_only(kind: str, make_batch: MakeBatch):
         assert model.loss(batch).item() != model.loss(batch).item()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layers", [(1, 1, True), (2, 1, True), (2, 2, False)])
+def test_bfloat16_is_close_on_ragged_batches(kind: str, layers: tuple[int, int, bool], make_batch: MakeBatch):
+    encoder, decoder, bidirectional = layers
+    settings = {"encoder_layers": encoder, "decoder_layers": decoder, "bidirectional": bidirectional}
+    model, batch = make(kind, tags=True, **settings).float(), make_batch(tags=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model.loss(batch)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(model.loss(batch).item(), rel=0.03)
+    assert all(one.grad is not None and one.grad.isfinite().all() for one in model.parameters())
+
+
 def test_large_vocabularies_are_done_in_chunks(monkeypatch: pytest.MonkeyPatch):
     distribution = OutputDistribution(5, 300).double()
     states = (3.0 * torch.randn(3, 4, 5).double()).requires_grad_()

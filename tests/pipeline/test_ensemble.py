@@ -8,9 +8,11 @@ import math
 import pytest
 import torch
 
+from ssnt.config import ModelConfig
 from ssnt.errors import ModelError
-from ssnt.pipeline import EnsembleTransducer, Transducer
-from transducers import copying_transducer
+from ssnt.nn import build_model
+from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
+from transducers import copying_transducer, make_config
 
 TEXTS = ["abc", "f", "deadbe", "bc"]
 
@@ -45,11 +47,45 @@ def test_a_log_prob_is_that_of_the_pair_and_between_those_of_the_members():
         assert min(own) - 1e-4 <= found[place].probability <= max(own) + 1e-4
 
 
+def test_an_ensemble_of_ensembles_asks_all_of_them():
+    members = [shaken(copying_transducer(), seed) for seed in (1, 2, 3)]
+    pairs = [(text, "g" + text) for text in TEXTS]
+    flat = EnsembleTransducer(members)
+    assert EnsembleTransducer([flat]).score(pairs) == pytest.approx(flat.score(pairs), rel=1e-5)
+    assert [one.text for one in EnsembleTransducer([flat, flat]).transduce(TEXTS)] == [
+        one.text for one in flat.transduce(TEXTS)
+    ]
+
+
+def test_models_of_different_kinds_are_joined():
+    ours = copying_transducer()
+    config = make_config(architecture="seq2seq")
+    torch.manual_seed(1)
+    model = build_model(ModelConfig(**config.model.model_dump(), **ours.vocabulary.model_sizes())).eval()
+    other = Transducer(model, ours.vocabulary, config)
+    ensemble = EnsembleTransducer([ours, other])
+    ((first,), (second,), (both,)) = (one.score([("a", "")]) for one in (ours, other, ensemble))
+    # Of an empty output there is but one symbol to be averaged, the end.
+    assert math.exp(both) == pytest.approx((math.exp(first) + math.exp(second)) / 2, rel=1e-5)
+    (best,) = ensemble.transduce(["abc"])
+    assert ensemble.score([("abc", best.text)])[0] == pytest.approx(best.log_prob, abs=1e-5)
+
+
+def test_per_tag_models_are_joined_tag_set_by_tag_set():
+    members = [shaken(copying_transducer(), seed) for seed in (1, 2)]
+    config = members[0].config
+    with pytest.raises(ModelError, match=r"members\[1\]: expected one model, got one for each tag set"):
+        EnsembleTransducer([members[0], PerTagTransducer({("X",): members[1]}, config)])
+    joined = PerTagTransducer({("X",): EnsembleTransducer(members)}, config)
+    (expected,) = EnsembleTransducer(members).transduce(["abc"])
+    assert joined.transduce(["abc"], [["X"]])[0].text == expected.text
+
+
 def test_what_it_cannot_do_is_refused():
     ensemble = EnsembleTransducer([copying_transducer(), copying_transducer()])
     assert not ensemble.has_alignment
     assert not ensemble.is_online
-    with pytest.raises(ModelError, match="align"):
+    with pytest.raises(ModelError, match="align: expected a single model, got an ensemble"):
         ensemble.align([("a", "ga")])
     with pytest.raises(ModelError, match="stream"):
         ensemble.stream()

@@ -76,14 +76,23 @@ def test_training_stops_when_the_dev_metric_no_longer_improves(make_config: Make
     assert progress_of(config).end_reason(config) == "the best value was 3 validations ago (validation.patience)"
 
 
-def test_a_plateau_halves_the_step_size(make_config: MakeConfig):
+@pytest.mark.parametrize("factor", [None, 0.2])
+def test_a_plateau_halves_the_step_size_or_what_the_factor_says(make_config: MakeConfig, factor: float | None):
+    given = {} if factor is None else {"plateau_factor": factor}
     config = make_config(
-        training={"max_epochs": 5},
-        optimiser={"learning_rate": 1e-9, "schedule": "plateau", "plateau_patience": 2},
+        training={"max_epochs": 4},
+        optimiser={"learning_rate": 1e-9, "schedule": "plateau", "plateau_patience": 1, **given},
         validation={"patience": None},
     )
     train(config, display=False)
-    assert [float(row["learning_rate"]) for row in rows(config)] == [1e-9, 1e-9, 1e-9, 5e-10, 5e-10]
+    steps = [1e-9 * (factor or 0.5) ** falls for falls in (0, 0, 1, 2)]
+    assert [float(row["learning_rate"]) for row in rows(config)] == pytest.approx(steps, rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.0, -0.5, 2.0])
+def test_a_plateau_makes_the_step_size_smaller(make_config: MakeConfig, factor: float):
+    with pytest.raises(ValueError, match="plateau_factor"):
+        make_config(optimiser={"plateau_factor": factor})
 
 
 @pytest.mark.parametrize("metric", ["perplexity", "edit_distance", "rouge_l"])

@@ -113,7 +113,8 @@ def _tell_failures(found: Evaluation, path: str) -> None:
     for failure in found.failures:
         tell(f"{path}:{found.questions[failure.index].line}: {failure.error}", "warning")
     if found.failures:
+        consequence = "count as wrong" if found.predictions else "are left out"  # if there is but latency
         tell(
-            f"{len(found.failures)} of {counted(len(found.items), 'input')} could not be used, and count as wrong",
+            f"{len(found.failures)} of {counted(len(found.items), 'input')} could not be used, and {consequence}",
             "warning",
         )

@@ -19,6 +19,7 @@ from ssnt.decode.scorer import (
     as_scorer,
     has_alignment,
     lengths_read,
+    model_count,
     top_words,
 )
 from ssnt.errors import ModelError
@@ -113,6 +114,7 @@ class EnsembleScorer:
             )
         self._members = tuple(members)
         self.vocab_size = members[0].vocab_size
+        self.model_count = sum(model_count(scorer) for scorer in members)
 
     @property
     def has_alignment(self) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ssnt.decode.extend import log_arrivals_along
 from ssnt.decode.one_column import OneColumn
 from ssnt.decode.rows import select
-from ssnt.decode.scorer import Columns, Scorer, Source, as_scorer, lengths_read
+from ssnt.decode.scorer import Columns, Scorer, Source, as_scorer, lengths_read, model_count
 from ssnt.dp.checks import require_end
 from ssnt.types import EOS_ID, Batch, End, Grid
 
@@ -80,6 +80,7 @@ class MarginalisedScorer:
         self._inner: Scorer[Any, Any] = as_scorer(model)
         self._end = end
         self.vocab_size = self._inner.vocab_size
+        self.model_count = model_count(self._inner)
 
     def read(self, batch: Batch) -> MarginalSource:
         """Encodes the sources of a batch."""
@@ -93,13 +94,18 @@ class MarginalisedScorer:
         self, source: MarginalSource, state: MarginalState, rows: Tensor, items: Tensor, symbols: Tensor
     ) -> MarginalState:
         """Takes ``rows`` of a state, which belong to sources ``items``, and appends ``symbols``."""
-        own = source.encoded.select(items)
-        log_inflow = state.log_inflow[rows][:, None]  # (N, 1, I)
-        columns = self._inner.columns(own, select(state.prefix, rows))
-        log_write = _log_writes(columns, log_inflow)
-        log_alpha = log_write + columns.log_word(torch.zeros_like(symbols)[:, None], symbols[:, None])
+        # Side by side for each source: one source a row would copy its logits, (I, V), for each of them.
+        counts = torch.bincount(items, minlength=len(source.src_lens))
+        width = int(counts.max())
+        places = items * width + _ranks(items, counts)  # (N,)
+        table = rows.new_zeros(len(counts) * width).index_put((places,), rows)  # any row fills a free place
+        own_symbols = torch.zeros_like(table).index_put((places,), symbols).view(-1, width)
+        columns = self._inner.columns(source.encoded, select(state.prefix, table))
+        log_write = _log_writes(columns, state.log_inflow[table].view_as(columns.log_emit))
+        own = torch.arange(width, device=rows.device).expand_as(own_symbols)
+        log_alpha = (log_write + columns.log_word(own, own_symbols)).flatten(0, 1)[places]  # (N, I)
         after = self._inner.advance(source.encoded, state.prefix, rows, items, symbols)
-        return MarginalState(after, _normalised(log_alpha[:, 0]))
+        return MarginalState(after, _normalised(log_alpha))
 
     def columns(self, source: MarginalSource, state: MarginalState, live: Tensor | None = None) -> OneColumn:
         """The distribution over the next symbol, for the ``B * K`` rows of a state."""
@@ -121,8 +127,8 @@ class MarginalisedScorer:
         for j in range(tgt.shape[1]):
             log_alpha = log_arrivals_along(log_inflow, inner.log_shift[:, j]) + inner.log_emit[:, j]
             log_alpha = (log_alpha + inner.log_word[:, j]).masked_fill(~inside, -math.inf)
-            if self._end == "last":
-                is_end = (tgt_lens == j + 1)[:, None]
+            if self._end == "last":  # what did not end, as searches may give, may stop anywhere
+                is_end = ((tgt_lens == j + 1) & (tgt[:, j] == EOS_ID))[:, None]
                 log_alpha = log_alpha.masked_fill(is_end & ~last, -math.inf)
             log_words.append(torch.logsumexp(log_alpha, dim=1))
             log_inflow = _normalised(log_alpha)
@@ -137,6 +143,14 @@ class MarginalisedScorer:
         log_end = log_write + columns.log_word(own, torch.full_like(own, EOS_ID))
         last = (source.encoded.src_lens - 1)[:, None, None].expand(-1, width, 1)
         return log_end.gather(2, last)[..., 0]
+
+
+def _ranks(items: Tensor, counts: Tensor) -> Tensor:
+    """The how manieth of its source each row is, from 0, for sources ``(N,)`` in any order that come so often."""
+    order = items.argsort(stable=True)
+    ranks = torch.empty_like(items)
+    ranks[order] = torch.arange(len(items), device=items.device) - (counts.cumsum(0) - counts)[items[order]]
+    return ranks
 
 
 def _log_writes(columns: Columns, log_inflow: Tensor) -> Tensor:

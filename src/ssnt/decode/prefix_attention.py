@@ -101,7 +101,7 @@ class PrefixAttentionColumns:
     def _computed(self) -> Iterator[_Chunk]:
         for pairs, rows in self._logits.chunks(self._chunk_bytes):
             logits = self._logits.of_chunk(pairs, rows, self._logits.weights(pairs, rows))
-            yield _Chunk(pairs, rows, logits.log_softmax(dim=3))
+            yield _Chunk(pairs, rows, logits.log_softmax(dim=3, dtype=self.log_emit.dtype))  # wide under autocast too
 
     def log_mixture(self, log_weights: Tensor) -> Tensor:
         """``log sum_i weight_i p(v | i)`` for all symbols, ``(B, K, V)``."""

@@ -15,7 +15,7 @@ from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
-from ssnt.decode.scorer import Scorer, as_scorer, require_alignment
+from ssnt.decode.scorer import Scorer, as_scorer, model_count, require_alignment
 from ssnt.dp.checks import require_count
 from ssnt.errors import ConfigError, DataError
 from ssnt.nn import Model
@@ -110,7 +110,7 @@ def decode(
         for index, hypotheses in zip(group, found, strict=True):
             results[index] = hypotheses
 
-    most = min(_MOST_LOGITS // model.vocab_size, _MOST_POSITIONS)
+    most = min(_MOST_LOGITS // (model.vocab_size * model_count(model)), _MOST_POSITIONS)
     # Path search has hypotheses at every position, the others a number of them.
     breadth, extra = (1 + options.beam, 0) if search == "path" else (1, options.beam)
     sizes = {index: (len(sources[index]) + 1) * breadth + extra for index in good}

@@ -467,6 +467,11 @@ def require_alignment(scorer: Scorer[Any, Any], what: str) -> None:
         )
 
 
+def model_count(scorer: Scorer[Any, Any]) -> int:
+    """How many models a scorer asks, each of which has its own logits; one, if it does not say."""
+    return int(getattr(scorer, "model_count", 1))
+
+
 def lengths_read(source: Source) -> Tensor:
     """Lengths of the sources themselves, ``(B,)``, which limit those of outputs; a lattice may have fewer columns."""
     lens: Tensor = getattr(source, "read_lens", source.src_lens)

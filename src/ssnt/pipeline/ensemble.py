@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ssnt.decode import EnsembleScorer, MarginalisedScorer, Scorer, make_scorer
+from ssnt.decode import EnsembleScorer, MarginalisedScorer, Scorer
 from ssnt.errors import ModelError
 from ssnt.loss import ssnt_loss
+from ssnt.pipeline.per_tag import PerTagTransducer
 from ssnt.pipeline.transducer import Transducer
 from ssnt.types import Batch
 
@@ -39,6 +40,12 @@ class EnsembleTransducer(Transducer):
     def __init__(self, members: Sequence[Transducer]) -> None:
         if not members:
             raise ModelError("members: expected at least one model, got none")
+        for place, one in enumerate(members):
+            if isinstance(one, PerTagTransducer):
+                raise ModelError(
+                    f"members[{place}]: expected one model, got one for each tag set; make an ensemble of the models "
+                    "of each tag set, and a PerTagTransducer of the ensembles"
+                )
         first = members[0]
         super().__init__(first.model, first.vocabulary, first.config)
         for place, one in enumerate(members):
@@ -89,6 +96,12 @@ class EnsembleTransducer(Transducer):
         parts = (grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
         return ssnt_loss(*parts, reduction="none")
 
+    def _require_alignment(self, what: str) -> None:
+        raise ModelError(
+            f"{what}: expected a single model, got an ensemble, whose models need not agree on an alignment; use "
+            "search='marginal', or one of .members"
+        )
+
     @contextmanager
     def _ready(self) -> Iterator[None]:
         with ExitStack() as stack:
@@ -98,5 +111,5 @@ class EnsembleTransducer(Transducer):
 
 
 def _scorer_of(one: Transducer) -> Scorer[Any, Any]:
-    scorer: Scorer[Any, Any] = make_scorer(one.model)
+    scorer = one._scorer()  # its own way: it may be an ensemble itself
     return MarginalisedScorer(scorer, end=one.config.training.end) if one.has_alignment else scorer

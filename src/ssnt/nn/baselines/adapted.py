@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
+from ssnt.errors import ModelError
 from ssnt.nn.baselines.base import EncoderDecoder, SourceMemory
 from ssnt.nn.baselines.encoder import ReadSource
 from ssnt.types import PAD_ID, Batch
@@ -46,7 +47,9 @@ class AdaptedSeq2Seq(EncoderDecoder):
     def beside(self, memory: SourceMemory, items: Tensor, positions: Tensor) -> Tensor:
         """Returns tags, source symbol and summary (N, T, C) at positions (N, T) of the output."""
         if memory.embeddings is None or memory.summary is None:
-            raise TypeError("memory: expected what encode() of this model gives")
+            raise ModelError(
+                "memory: expected what encode() of this model gives, got that of another; call encode(batch)"
+            )
         places = positions.clamp(max=memory.embeddings.shape[1] - 1)  # the last one has an epsilon
         symbols = memory.embeddings[items[:, None], places]  # (N, T, E)
         same = [one[items] for one in (memory.condition, memory.summary) if one is not None]
