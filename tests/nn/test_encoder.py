@@ -41,8 +41,9 @@ def test_gradients_are_those_of_torch_over_packed_sequences(layers, bidirectiona
 
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("condition_size", [0, 2])
-def test_a_chain_of_steps_is_forward(layers, condition_size):
-    module = encoder(layers=layers, condition_size=condition_size)
+@pytest.mark.parametrize("has_skip", [False, True])
+def test_a_chain_of_steps_is_forward(layers, condition_size, has_skip):
+    module = encoder(layers=layers, condition_size=condition_size, has_skip=has_skip)
     condition = torch.randn(3, condition_size).double() if condition_size else None
     states = module(SRC, LENS, condition)
     assert module.is_streaming
@@ -51,6 +52,17 @@ def test_a_chain_of_steps_is_forward(layers, condition_size):
         stepped, state = module.step(SRC[:, i], state, condition)
         valid = LENS > i
         torch.testing.assert_close(stepped[valid], states[valid, i], rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_skip_appends_the_embedding_of_the_own_symbol(bidirectional):
+    module = encoder(bidirectional=bidirectional, has_skip=True)
+    plain = encoder(bidirectional=bidirectional)
+    plain.load_state_dict(module.state_dict())
+    states = module(SRC, LENS)
+    assert states.shape[-1] == module.output_size == plain.output_size + 3
+    torch.testing.assert_close(states[..., :-3], plain(SRC, LENS))
+    torch.testing.assert_close(states[..., -3:], module.embedding(SRC))
 
 
 def test_states_are_selected_by_row():

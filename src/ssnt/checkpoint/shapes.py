@@ -28,7 +28,7 @@ def expected_shapes(config: ModelConfig) -> Shapes:
 
 
 def _src_size(config: ModelConfig) -> int:
-    return config.hidden_size * (2 if config.bidirectional else 1)
+    return config.hidden_size * (2 if config.bidirectional else 1) + (config.embed_size if config.source_skip else 0)
 
 
 def _lstm(

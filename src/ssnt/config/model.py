@@ -42,6 +42,8 @@ class ArchitectureConfig(Settings):
         input_dropout: Dropout on the input of every LSTM layer (paper: 0.2 words, 0.5 characters).
         output_dropout: Dropout on encoder and decoder states (paper: 0 words, 0.5 characters).
         tie_target_embedding: Whether the decoder's half of the output projection is the target embedding.
+        source_skip: Whether a source state also holds the embedding of its own symbol, beside what the LSTM says of it:
+            copying is then easy to learn. Not in the paper; for models with an alignment.
     """
 
     architecture: Architecture = "ssnt"
@@ -57,6 +59,7 @@ class ArchitectureConfig(Settings):
     input_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     output_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     tie_target_embedding: bool = False
+    source_skip: bool = False
 
     @model_validator(mode="after")
     def _check_tied_sizes(self) -> Self:
@@ -65,6 +68,15 @@ class ArchitectureConfig(Settings):
                 "setting 'tie_target_embedding': expected embed_size equal to hidden_size, got "
                 f"embed_size={self.embed_size} and hidden_size={self.hidden_size}; "
                 "make them equal, or do not tie"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_skip(self) -> Self:
+        if self.source_skip and not self.has_alignment:
+            raise ValueError(
+                f"setting 'source_skip': expected false for {self.architecture!r}, whose source states are not written "
+                "from one by one; leave it out, or choose a model with an alignment"
             )
         return self
 

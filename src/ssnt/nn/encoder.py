@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from ssnt.errors import ModelError
@@ -52,7 +53,22 @@ class LSTMEncoder(SymbolLSTM):
     """The paper's encoder: an LSTM over the source, forward only or in both directions.
 
     ``forward`` waits once for the lengths if they are on a GPU, since torch packs by lengths on the host.
+
+    Args:
+        vocab_size: Number of source symbols.
+        embed_size: Size of their embeddings.
+        hidden_size: Size of every layer, in each direction.
+        has_skip: Whether the embedding of a position's own symbol is appended to its state: what is only to be copied
+            then need not be learnt by the LSTM. Not in the paper.
+        **settings: See :class:`~ssnt.nn.recurrent.SymbolLSTM`.
     """
+
+    def __init__(
+        self, vocab_size: int, embed_size: int, hidden_size: int, *, has_skip: bool = False, **settings: Any
+    ) -> None:
+        super().__init__(vocab_size, embed_size, hidden_size, **settings)
+        self.has_skip = has_skip
+        self.output_size += embed_size if has_skip else 0
 
     @property
     def is_streaming(self) -> bool:
@@ -64,7 +80,7 @@ class LSTMEncoder(SymbolLSTM):
         check_symbols("src", src, ("B", "I"), self.vocab_size)
         host_lens = src_lens.cpu()
         check_lengths("src_lens", host_lens, "src", src)
-        return self._states(self._inputs(src, condition), host_lens.long())
+        return self._with_skip(src, self._states(self._inputs(src, condition), host_lens.long()))
 
     def initial_state(self, batch_size: int) -> LSTMState:
         """Returns the state before the first symbol: zeros."""
@@ -74,7 +90,11 @@ class LSTMEncoder(SymbolLSTM):
     def step(self, symbols: Tensor, state: LSTMState, condition: Tensor | None = None) -> Step[LSTMState]:
         """Reads one symbol (B,) of each sequence; a chain of steps equals ``forward``."""
         self._check_streaming()
-        return super().step(symbols, state, condition)
+        output, after = super().step(symbols, state, condition)
+        return Step(self._with_skip(symbols, output), after)
+
+    def _with_skip(self, symbols: Tensor, states: Tensor) -> Tensor:
+        return torch.cat([states, self.embedding(symbols)], dim=-1) if self.has_skip else states
 
     def _check_streaming(self) -> None:
         if not self.is_streaming:

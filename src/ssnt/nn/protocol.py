@@ -74,6 +74,7 @@ class Model(nn.Module):
                 bidirectional=config.bidirectional,
                 condition_size=self.condition_size,
                 dropout=config.input_dropout,
+                has_skip=config.source_skip,
             )
         elif not isinstance(encoder, nn.Module):
             raise ModelError(
