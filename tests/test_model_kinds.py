@@ -42,6 +42,7 @@ def test_the_shapes_of_a_model_are_known_without_it(architecture: str):
     layers, yes_and_no = ((1, 1), (2, 1), (1, 2)), (False, True)
     kinds = itertools.product(yes_and_no, layers, (0, 5), ("bahdanau", "luong"), ("neural", "geometric"), yes_and_no)
     for bidirectional, (encoder_layers, decoder_layers), tags, attention, transition, tied in kinds:
+        has_skip = tied and architecture in ("ssnt", "rnnt", "prefix-attention")
         config = ModelConfig(
             src_vocab_size=9,
             tgt_vocab_size=8,
@@ -57,6 +58,7 @@ def test_the_shapes_of_a_model_are_known_without_it(architecture: str):
             transition=transition,
             transition_hidden_size=4,
             tie_target_embedding=tied,
+            source_skip=has_skip,
         )
         tensors = build_model(config).state_dict()
         assert {name: tuple(one.shape) for name, one in tensors.items()} == expected_shapes(config)

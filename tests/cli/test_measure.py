@@ -45,6 +45,13 @@ def test_a_model_with_tags_has_macro_accuracy(run: Run, place: Path):
     assert done.err.startswith("ssnt: error: test.tsv:1: no tags")
 
 
+def test_there_are_no_predictions_to_write_without_a_metric_of_outputs(run: Run, place: Path):
+    done = run("evaluate", "model", "test.tsv", "--metrics", "perplexity", "--predictions", "none.tsv")
+    assert done.code == 2
+    assert "--metrics accuracy,perplexity" in " ".join(done.err.split())
+    assert not (place / "none.tsv").exists()
+
+
 def test_evaluate_writes_predictions_that_can_be_scored(run: Run, place: Path):
     done = run("evaluate", "model", "test.tsv", "--metrics", "accuracy", "--predictions", "written.tsv", "--json")
     assert done.code == 0

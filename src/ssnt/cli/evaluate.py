@@ -28,6 +28,7 @@ from ssnt.cli.options import (
 from ssnt.cli.output import counted, results
 from ssnt.cli.prediction_files import PredictionFormat
 from ssnt.cli.scoring import print_scores
+from ssnt.errors import ConfigError
 
 if TYPE_CHECKING:
     from ssnt.evaluation import Evaluation
@@ -88,6 +89,11 @@ def evaluate(
         wanted = names(metrics)
     found = evaluate_model(transducer, examples, wanted, beam=beam, search=search_name(search), resamples=resamples)
     if predictions is not None:
+        if not found.predictions:
+            raise ConfigError(
+                "--predictions: there are no outputs to write, as none of the metrics looks at any; add one that does, "
+                "such as --metrics accuracy,perplexity"
+            )
         _write_predictions(found, predictions, predictions_format)
     _tell_failures(found, file)
     print_scores(found.scores, as_json=as_json)
