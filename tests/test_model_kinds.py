@@ -17,8 +17,9 @@ from ssnt.checkpoint.weights import expected_specs
 from ssnt.config import MODEL_NAMES, ArchitectureConfig, Config, ModelConfig, named_settings
 from ssnt.decode import Failure
 from ssnt.errors import ConfigError, ModelError
+from ssnt.evaluation import evaluate_model
 from ssnt.nn import build_model
-from ssnt.pipeline import PerTagTransducer, Transducer
+from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
 from ssnt.types import UNK_ID, Example
 from transducers import make_config, make_vocabulary
 
@@ -120,10 +121,14 @@ def test_without_an_alignment_there_is_none(architecture: str):
         ("align", lambda: PerTagTransducer({("V",): transducer}, transducer.config).align([("a", "b")], [["V"]])),
         ("stream", transducer.stream),
         ("stream", lambda: transducer.stream_each([Example("a")])),
-        ("search='path'", lambda: transducer.transduce(["a"], search="path")),
-        ("search='online'", lambda: transducer.transduce(["a"], search="online")),
+        ("search 'path'", lambda: transducer.transduce(["a"], search="path")),
+        ("search 'online'", lambda: transducer.transduce(["a"], search="online")),
     ):
-        with pytest.raises(ModelError, match=f"^{what}: expected a model with an alignment"):
+        is_online = what in ("stream", "search 'online'")
+        reason, can = ("reads the whole input", "uniSSNT") if is_online else ("has no alignment", "biSSNT")
+        with pytest.raises(
+            ModelError, match=rf"^{what}: '{architecture}.*' {reason}.* \(ssnt train --model {can}\+\)$"
+        ):
             refused()
     assert not PerTagTransducer({("V",): transducer}, transducer.config).has_alignment
     assert isinstance(transducer.transduce_each([Example("")])[0], Failure)
@@ -172,3 +177,42 @@ def test_settings_that_need_an_alignment_are_refused(architecture: str):
         with pytest.raises(ConfigError, match=f"setting '{name}.{key}': expected .* for model.architecture"):
             Config.model_validate({"model": {"architecture": architecture, "bidirectional": False}, **section})
     Config.model_validate({"model": {"architecture": architecture}, "training": {"end": "last"}})
+
+
+def test_two_more_models_stream_in_one_direction():
+    for architecture in ("rnnt", "prefix-attention"):
+        refusal = (
+            rf"^stream: 'bi {architecture}' reads .* \(ssnt train --model {architecture} model.bidirectional=false\)"
+        )
+        with pytest.raises(ModelError, match=refusal):
+            transducer_of(architecture, bidirectional=True).stream()
+        transducer_of(architecture, bidirectional=False).stream()
+
+
+def test_an_encoder_of_one_s_own_that_cannot_be_stepped(monkeypatch: pytest.MonkeyPatch):
+    transducer = transducer_of("ssnt", bidirectional=False)
+    monkeypatch.setattr(type(transducer.model.encoder), "is_streaming", False)
+    with pytest.raises(
+        ModelError, match=r"^stream: the encoder cannot read one symbol at a time; use one that follows"
+    ):
+        transducer.stream()
+
+
+def test_names_that_are_nearly_right():
+    for wrong, meant in (("BISSNT", "biSSNT"), ("rnn-t", "rnnt"), ("Attention", "attention")):
+        with pytest.raises(ConfigError, match=f"unknown model '{wrong}': did you mean '{meant}'"):
+            named_settings(wrong)
+    with pytest.raises(ConfigError, match="unknown model 'x': expected one of uniSSNT, "):
+        named_settings("x")
+
+
+def test_signatures_say_where_paths_end_only_where_there_are_paths():
+    def signatures(transducer: Transducer) -> list[str]:
+        examples = [Example("abc", "ab")]
+        return [one.signature for one in evaluate_model(transducer, examples, ["accuracy", "perplexity"]).scores]
+
+    ours, other = transducer_of("ssnt"), transducer_of("attention")
+    assert all("|end:any|" in one for one in signatures(ours))
+    assert all("end:" not in one for one in signatures(other))
+    assert all("|end:any|" in one for one in signatures(EnsembleTransducer([other, EnsembleTransducer([ours])])))
+    assert all("end:" not in one for one in signatures(EnsembleTransducer([other, other])))

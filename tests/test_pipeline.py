@@ -169,11 +169,14 @@ class TestTransduce:
     def test_a_bidirectional_model_is_not_online(self):
         transducer = make_transducer(config=make_config(bidirectional=True))
         assert not transducer.is_online
-        message = r"cannot search online; use search='marginal' or 'path', or train .*model.bidirectional=false"
-        with pytest.raises(ModelError, match=message):
+        reason = "'biSSNT+' reads the whole input before it writes"
+        remedy = "train a model that can stream, such as uniSSNT+ (ssnt train --model uniSSNT+)"
+        with pytest.raises(ModelError) as searched:
             transducer.transduce(["abc"], search="online")
-        with pytest.raises(ModelError, match="cannot stream"):
+        assert str(searched.value) == f"search 'online': {reason}; search 'marginal' or 'path', or {remedy}"
+        with pytest.raises(ModelError) as streamed:
             transducer.stream_each([Example("abc")])
+        assert str(streamed.value) == f"stream: {reason}; {remedy}"
 
 
 class TestTags:

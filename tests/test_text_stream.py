@@ -203,7 +203,9 @@ def test_bytes_are_not_text():
 
 def test_a_bidirectional_model_cannot_stream():
     transducer = make_transducer(config=make_config(bidirectional=True))
-    with pytest.raises(ModelError, match=r"cannot stream; .* model.bidirectional=false"):
+    with pytest.raises(
+        ModelError, match=r"^stream: 'biSSNT\+' reads the whole input .* \(ssnt train --model uniSSNT\+\)$"
+    ):
         transducer.stream()
 
 

@@ -132,6 +132,11 @@ def test_choices_are_those_of_the_settings():
         (["predict", "model", "--beam", "0"], "Invalid value for '--beam'"),
         (["predict", "model", "--beem", "3"], "No such option: --beem"),
         (["predict", "model", "--format", "xml"], "Invalid value for '--format'"),
+        (["train", "--engine", "slurm"], "Invalid value for '--engine': 'slurm' is not one of 'local', 'ray'"),
+        (
+            ["predict", "model", "--search", "Pth"],
+            "Invalid value for '--search': 'Pth' is not one of 'marginal', 'path'",
+        ),
         (["--wrong"], "No such option: --wrong"),
         (["data", "chek", "x"], "No such command 'chek'"),
     ],
@@ -142,6 +147,7 @@ def test_a_wrong_command_line_is_told_in_one_line(run: Run, arguments: list[str]
     assert done.out == ""
     first, second = done.err.splitlines()
     assert first.startswith(f"ssnt: error: {message}")
+    assert "Value error" not in first
     assert second.startswith("Try 'ssnt")
     assert second.endswith("--help'.")
 

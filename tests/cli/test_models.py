@@ -44,6 +44,20 @@ def test_a_name_sets_the_architecture(run: Run, verb: str):
     done = run(verb, "--print-config", "--model", "ssmt")
     assert done.code == 2
     assert "seq2seq" in done.err
+    for wrong, meant in (("bissnt", "biSSNT"), ("UNISSNT+", "uniSSNT+"), ("atention", "attention")):
+        done = run(verb, "--print-config", "--model", wrong)
+        assert done.code == 2
+        assert done.err.startswith(f"ssnt: error: Invalid value for '--model': '{wrong}' is not one of 'uniSSNT', ")
+        assert done.err.splitlines()[0].endswith(f"; did you mean '{meant}'?")
+
+
+def test_the_paper_s_names_are_no_architectures(run: Run):
+    done = run("train", "--print-config", "model.architecture=biSSNT")
+    assert done.code == 2
+    assert done.err == (
+        "ssnt: error: setting 'model.architecture': expected 'ssnt', of which biSSNT is the kind with "
+        "bidirectional=true and transition=geometric (--model biSSNT sets all three), got 'biSSNT'\n"
+    )
 
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
@@ -69,15 +83,22 @@ def test_every_kind_of_model_from_training_to_outputs(run: Run, tmp_path: Path, 
         assert done.code == 0, done.err
         return
     assert done.code == 2
-    assert "align: expected a model with an alignment" in done.err
-    for arguments, message in (
-        (("stream", model), "stream: expected a model with an alignment"),
-        (("predict", model, words, "--search", "path"), "search='path': expected a model with an alignment"),
-        (("predict", model, words, "--format", "tsv", "--align"), "alignments: expected a model that has them"),
+    uni, bi = ("(ssnt train --model uniSSNT+)\n", "(ssnt train --model biSSNT+)\n")
+    assert done.err.startswith(f"ssnt: error: align: '{name}")
+    assert done.err.endswith(bi)
+    for arguments, what, remedy in (
+        (("stream", model), "stream", uni),
+        (("evaluate", model, dev, "--metrics", "latency"), "latency", uni),
+        (("predict", model, words, "--search", "online"), "search 'online'", uni),
+        (("predict", model, words, "--search", "path"), "search 'path'", bi),
+        (("predict", model, words, "--format", "tsv", "--align"), "alignments", bi),
     ):
         done = run(*arguments, stdin="ab\n")
         assert done.code == 2
-        assert message in done.err
+        assert done.err.startswith(f"ssnt: error: {what}: '{name}")
+        assert done.err.endswith(remedy)
+        assert "search=" not in done.err  # which is Python
+        assert ("search 'marginal'" in done.err) == what.startswith("search")
         assert done.out == ""
 
 
@@ -86,3 +107,15 @@ def test_settings_without_meaning_are_refused(run: Run, tmp_path: Path):
     done = run("train", "--model", "seq2seq", "--train", train, "--out", tmp_path / "m", "training.fastemit=0.5")
     assert done.code == 2
     assert "setting 'training.fastemit': expected 0 for model.architecture 'seq2seq'" in done.err
+    done = run("train", "--print-config", "--model", "seq2seq", "model.source_skip=true")
+    assert done.code == 2
+    assert done.err == (
+        "ssnt: error: setting 'model.source_skip': expected false for 'seq2seq', which has no alignment, got true; "
+        "leave it out, or choose a model with an alignment, such as biSSNT+ (--model biSSNT+)\n"
+    )
+    for search, other in (("online", "uniSSNT+"), ("path", "biSSNT+")):
+        done = run("train", "--print-config", "--model", "seq2seq", f"search.search={search}")
+        assert done.code == 2
+        assert done.err.endswith(f"leave it out, or choose another model (--model {other})\n")
+    done = run("train", "--print-config", "--model", "rnnt", "search.search=online")
+    assert done.err.endswith("got 'online'; set model.bidirectional to false\n")

@@ -67,7 +67,17 @@ def test_tags_are_asked_for_and_given(run: Run, place: Path):
 def test_a_model_that_is_not_online_is_refused(run: Run, place: Path):
     done = run("stream", "bidirectional", stdin="abc\n")
     assert (done.code, done.out) == (2, "")
-    assert "cannot stream" in done.err
+    assert done.err == (
+        "ssnt: error: stream: 'biSSNT+' reads the whole input before it writes; train a model that can stream, such as "
+        "uniSSNT+ (ssnt train --model uniSSNT+)\n"
+    )
+
+
+def test_a_file_is_told_to_be_standard_input(run: Run, place: Path):
+    done = run("stream", "model", "words.txt")
+    assert done.code == 2
+    assert done.err.splitlines()[0].endswith("(words.txt); it reads standard input: ssnt stream MODEL < FILE")
+    assert "standard input" not in run("info", "model", "words.txt").err
 
 
 def test_bytes_that_are_not_utf8_are_told_with_their_line(run: Run, place: Path):

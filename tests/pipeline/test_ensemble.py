@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
+import ssnt
 from ssnt.config import ModelConfig
 from ssnt.errors import ModelError
+from ssnt.evaluation import evaluate_model
 from ssnt.nn import build_model
 from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
+from ssnt.types import Example
 from transducers import copying_transducer, make_config
 
 TEXTS = ["abc", "f", "deadbe", "bc"]
@@ -87,8 +91,15 @@ def test_what_it_cannot_do_is_refused():
     assert not ensemble.is_online
     with pytest.raises(ModelError, match="align: expected a single model, got an ensemble"):
         ensemble.align([("a", "ga")])
-    with pytest.raises(ModelError, match="stream"):
+    with pytest.raises(ModelError, match=r"^stream: expected a single model, .* use one of \.members"):
         ensemble.stream()
+    with pytest.raises(ModelError, match=r"^search 'online': expected a single model"):
+        ensemble.transduce(["a"], search="online")
+    with pytest.raises(ModelError, match=r"^latency: expected a single model"):
+        evaluate_model(ensemble, [Example("a", "ga")], ["latency"])
+    by_tag = PerTagTransducer({("X",): ensemble}, ensemble.config)
+    with pytest.raises(ModelError, match=r"^latency: expected a single model"):
+        evaluate_model(by_tag, [Example("a", "ga", ("X",))], ["latency"])
     with pytest.raises(ModelError, match="members"):
         ensemble.save_pretrained("somewhere")
 
@@ -98,3 +109,18 @@ def test_models_of_other_vocabularies_are_refused():
         EnsembleTransducer([copying_transducer(), copying_transducer(tags=("X", "Y"))])
     with pytest.raises(ModelError, match="at least one"):
         EnsembleTransducer([])
+
+
+def test_models_have_to_be_loaded():
+    how = r"load it with Transducer\.from_pretrained\('two'\)"
+    for name in ("two", Path("two")):
+        with pytest.raises(ModelError, match=rf"^members\[1\]: expected a model, got .*; {how}$"):
+            EnsembleTransducer([copying_transducer(), name])
+    for no_list in ("two", Path("two"), copying_transducer()):
+        with pytest.raises(
+            ModelError, match=r"^members: expected a list of models, got .*Transducer\.from_pretrained$"
+        ):
+            EnsembleTransducer(no_list)
+    with pytest.raises(ModelError, match=r"^members\[0\]: expected a model, got SSNT; load it"):
+        EnsembleTransducer([copying_transducer().model])
+    assert ssnt.EnsembleTransducer is EnsembleTransducer

@@ -70,9 +70,10 @@ class ArchitectureConfig(Settings):
         for name in VARIANTS:
             if isinstance(architecture, str) and architecture.lower() == name.lower():
                 fixed = named_settings(name)
+                direction = str(fixed["bidirectional"]).lower()
                 raise ValueError(
-                    f"expected an architecture; {name} is 'ssnt' with bidirectional={str(fixed['bidirectional']).lower()} "
-                    f"and transition={fixed['transition']}, which --model {name} sets"
+                    f"expected 'ssnt', of which {name} is the kind with bidirectional={direction} and "
+                    f"transition={fixed['transition']} (--model {name} sets all three)"
                 )
         return architecture
 

@@ -21,15 +21,16 @@ def not_online(what: str, model: ArchitectureConfig) -> ModelError:
             f"{what}: the encoder cannot read one symbol at a time; {_other_search(what)}use one that follows "
             "ssnt.nn.StreamingEncoder"
         )
+    other = _other_search(what, "'marginal' or 'path'" if model.has_alignment else "'marginal'")
     train = "train a model that can stream, such as uniSSNT+ (ssnt train --model uniSSNT+)"
     if model.has_alignment and model.architecture != "ssnt":
         train = (
             "train it in one direction "
             f"(ssnt train --model {model.architecture} model.bidirectional=false), or uniSSNT+ (--model uniSSNT+)"
         )
-    return ModelError(f"{what}: {model.name!r} reads the whole input before it writes; {_other_search(what)}{train}")
+    return ModelError(f"{what}: {model.name!r} reads the whole input before it writes; {other}{train}")
 
 
-def _other_search(what: str) -> str:
+def _other_search(what: str, searches: str = "'marginal'") -> str:
     """What remains possible without training: another search, if it was a search that is refused."""
-    return "search 'marginal', or " if what.startswith("search") else ""
+    return f"search {searches}, or " if what.startswith("search") else ""

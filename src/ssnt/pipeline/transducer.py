@@ -18,7 +18,7 @@ from ssnt.config import Config
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Failure, Scorer, copy_unknowns, decode, make_scorer
 from ssnt.decode.align import LINK_THRESHOLD
-from ssnt.errors import BackendError, DataError
+from ssnt.errors import BackendError, DataError, ModelError
 from ssnt.nn import Model
 from ssnt.pipeline import hub
 from ssnt.pipeline.attended import most_attended
