@@ -83,7 +83,7 @@ def test_searches_differ_and_beams_are_taken(run: Run, place: Path):
     assert all(path <= marginal for path, marginal in zip(logs["path"], logs["marginal"], strict=True))
     done = run("predict", "bidirectional", "words.txt", "--search", "online")
     assert done.code == 2
-    assert "train a model with model.bidirectional=false" in done.err
+    assert "ssnt train --model uniSSNT+" in done.err
 
 
 def test_a_bad_line_has_an_empty_output_and_a_message(run: Run, place: Path):

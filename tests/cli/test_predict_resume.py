@@ -82,7 +82,11 @@ def break_at(monkeypatch: pytest.MonkeyPatch) -> Break:
 
 
 def interrupt(number: int = signal.SIGINT) -> Callable[[], None]:
-    return lambda: os.kill(os.getpid(), number)
+    def send() -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(0.05)  # it is handled here, and not a few lines later
+
+    return send
 
 
 def stopped(run: Run, break_at: Break, *more: str, chunk: int = 3) -> Outcome:

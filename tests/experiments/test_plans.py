@@ -42,7 +42,7 @@ def test_the_papers_settings_of_inflection() -> None:
         assert (config.optimiser.name, config.optimiser.learning_rate, config.batch.size) == ("adam", 0.001, 32)
         assert (config.search.search, config.search.beam) == ("marginal", 30)
         assert (config.data.lowercase, config.validation.metric) == (True, "accuracy")
-        assert (config.optimiser.schedule, config.training.average) == ("plateau", 3)
+        assert (config.optimiser.schedule, config.training.running_mean) == ("plateau", 0.998)
 
 
 @pytest.mark.parametrize("table", ["summarisation", "gigaword"])

@@ -243,7 +243,7 @@ def test_whoever_stops_it_is_told_how_to_go_on(
                 raise StopNow
 
     monkeypatch.setattr(runner, "make_engine", lambda *_, **__: Stopped())
-    with pytest.raises(TrainingInterrupted, match="7 of 7 trials are left; the same command goes on"):
+    with pytest.raises(TrainingInterrupted, match="7 of 7 trials are left; what was under way is saved"):
         run(trials_of("toy"), work=tmp_path / "work")
     result = CliRunner().invoke(app, ["run", "toy", "--work", str(tmp_path / "work")])
     assert result.exit_code == 130

@@ -298,5 +298,5 @@ def test_what_is_wrong_is_told(make_batch: MakeBatch):
     for build in (build_model, type(model)):
         with pytest.raises(ConfigError, match="config: expected a ModelConfig, got dict"):
             build({})
-    with pytest.raises(ConfigError, match="unknown model 'ssmt': expected one of uniSSNT, biSSNT"):
+    with pytest.raises(ConfigError, match="unknown model 'ssmt': did you mean"):
         named_settings("ssmt")

@@ -77,7 +77,7 @@ class Progress:
         symbols: Their target symbols, end symbols included.
         validated_step: The step at which there was a validation last; 0: there was none.
         best_value: The best value so far; None before the first validation.
-        best_perplexity: The lowest dev perplexity so far.
+        best_perplexity: The lowest dev perplexity so far, falls by less than a hundredth of its log left out.
         since_best: Validations since the last improvement.
         kept: The best weights, best first.
         plateau_scale: What the schedule ``plateau`` multiplies the step size by.
@@ -136,13 +136,13 @@ class Progress:
     def note_value(self, value: float, metric: str, perplexity: float | None = None) -> bool:
         """Takes notice of a validation's value; says whether it is an improvement.
 
-        It is one if the value is better than all before. As long as hardly anything is right, a lower dev perplexity is
-        one too: a model may learn for many epochs before its first output is right.
+        It is one if the value is better than all before. As long as hardly anything is right, a dev perplexity that has
+        clearly fallen is one too: a model may learn for many epochs before its first output is right.
         """
         is_better = self.best_value is None or _badness(value, metric) < _badness(self.best_value, metric)
         if is_better:
             self.best_value = value
-        if perplexity is not None and perplexity < self.best_perplexity:
+        if perplexity is not None and _has_fallen(perplexity, self.best_perplexity):
             self.best_perplexity = perplexity
             is_better = is_better or _is_hardly_right(self.best_value, metric)
         self.since_best = 0 if is_better else self.since_best + 1
@@ -160,6 +160,11 @@ class Progress:
 
         self.kept = sorted([*self.kept, new], key=order)[:count]
         return self.kept[0] is new
+
+
+def _has_fallen(perplexity: float, before: float) -> bool:
+    """Whether a perplexity is lower than before by more than a hundredth of its log."""
+    return 0.0 < perplexity < math.inf and math.log(perplexity) < 0.99 * math.log(before)
 
 
 def _is_hardly_right(value: float | None, metric: str) -> bool:
