@@ -44,6 +44,23 @@ def test_no_number_is_worse_than_any_other():
     assert not progress.note_value(math.nan, "accuracy")
 
 
+@pytest.mark.parametrize(("metric", "nothing", "some"), [("accuracy", 0.0, 0.2), ("wer", 1.0, 0.8)])
+def test_a_lower_perplexity_counts_as_long_as_hardly_anything_is_right(metric: str, nothing: float, some: float):
+    progress = Progress()
+    assert progress.note_value(nothing, metric, 30.0)
+    assert progress.note_value(nothing, metric, 20.0)
+    assert not progress.note_value(nothing, metric, 25.0)
+    assert progress.note_value(some, metric, 19.0)
+    assert not progress.note_value(some, metric, 10.0)
+    assert (progress.best_value, progress.best_perplexity, progress.since_best) == (some, 10.0, 1)
+
+
+def test_degrees_of_wrong_need_no_perplexity():
+    progress = Progress()
+    assert progress.note_value(0.01, "rouge_l", 30.0)
+    assert not progress.note_value(0.01, "rouge_l", 20.0)
+
+
 def test_patience_counts_validations_without_a_better_value():
     config = Config.model_validate({"validation": {"patience": 2}})
     progress = Progress()

@@ -164,7 +164,8 @@ class ValidationConfig(Settings):
     Attributes:
         metric: What the best model is best in.
         every: Epochs between validations.
-        patience: Training stops after so many validations without improvement; None: it does not.
+        patience: Training stops after so many validations without improvement; None: it does not. As long as hardly any
+            output is right, a lower perplexity is an improvement too.
         beam: Beam of the search on the development data; None: that of ``search``.
         examples: At most so many development examples, the first ones; None: all.
     """

@@ -205,7 +205,8 @@ class Conductor(Callback):
         rate = module.learning_rate_at(progress.step)
         if measured is not None:
             is_best = self._keep(module, measured)
-            self._lower_on_plateau(progress.note_value(measured.value, measured.metric))
+            is_better = progress.note_value(measured.value, measured.metric, measured.dev_perplexity)
+            self._lower_on_plateau(is_better)
         progress.seconds = self._seconds_before + self._pace.elapsed()
         row = Row(
             epoch=progress.epoch,

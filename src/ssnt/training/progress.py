@@ -10,6 +10,11 @@ from typing import Any, Self
 from ssnt.config import Config
 from ssnt.metrics import METRICS
 
+HARDLY = 0.1
+"""With a smaller share of outputs right, perplexity says more about what was learnt."""
+
+_SHARES = ("accuracy", "macro_accuracy", "wer")
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -72,7 +77,8 @@ class Progress:
         symbols: Their target symbols, end symbols included.
         validated_step: The step at which there was a validation last; 0: there was none.
         best_value: The best value so far; None before the first validation.
-        since_best: Validations since then.
+        best_perplexity: The lowest dev perplexity so far.
+        since_best: Validations since the last improvement.
         kept: The best weights, best first.
         plateau_scale: What the schedule ``plateau`` multiplies the step size by.
         plateau_count: Validations without improvement that count for it.
@@ -88,6 +94,7 @@ class Progress:
     symbols: int = 0
     validated_step: int = 0
     best_value: float | None = None
+    best_perplexity: float = math.inf
     since_best: int = 0
     kept: list[Kept] = field(default_factory=list)
     plateau_scale: float = 1.0
@@ -126,11 +133,18 @@ class Progress:
             return f"the best value was {self.since_best} validations ago (validation.patience)"
         return None
 
-    def note_value(self, value: float, metric: str) -> bool:
-        """Takes notice of a validation's value; says whether it is better than all before."""
+    def note_value(self, value: float, metric: str, perplexity: float | None = None) -> bool:
+        """Takes notice of a validation's value; says whether it is an improvement.
+
+        It is one if the value is better than all before. As long as hardly anything is right, a lower dev perplexity is
+        one too: a model may learn for many epochs before its first output is right.
+        """
         is_better = self.best_value is None or _badness(value, metric) < _badness(self.best_value, metric)
         if is_better:
             self.best_value = value
+        if perplexity is not None and perplexity < self.best_perplexity:
+            self.best_perplexity = perplexity
+            is_better = is_better or _is_hardly_right(self.best_value, metric)
         self.since_best = 0 if is_better else self.since_best + 1
         self.validated_step = self.step
         return is_better
@@ -146,6 +160,14 @@ class Progress:
 
         self.kept = sorted([*self.kept, new], key=order)[:count]
         return self.kept[0] is new
+
+
+def _is_hardly_right(value: float | None, metric: str) -> bool:
+    """Whether a value says that next to no output is right; never for metrics that tell degrees of wrong apart."""
+    if value is None or math.isnan(value) or metric not in _SHARES:
+        return False
+    share_right = value if METRICS[metric].is_higher_better else 1.0 - value
+    return share_right < HARDLY
 
 
 def _badness(value: float, metric: str) -> float:
