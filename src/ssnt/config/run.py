@@ -140,6 +140,8 @@ class TrainingConfig(Settings):
         delay_weight: Nats, for each target symbol, that writing it at the end of the source costs more than at its
             start: the weight of the expected delay in the loss, which makes an online model write earlier; 0: none.
         average: The weights of so many of the best validations are averaged at the end; 1: the best alone.
+        running_mean: If above 0, what is measured and kept is a running mean of the weights, of which so much stays at
+            each step (0.999: over about a thousand steps); 0: the weights as they are.
         checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.
         per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all. These are
             trained on the CPU. A tag set of which fewer than two examples can be used has no model.
@@ -153,6 +155,7 @@ class TrainingConfig(Settings):
     fastemit: float = Field(default=0.0, ge=0.0)
     delay_weight: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     average: PositiveInt = 1
+    running_mean: float = Field(default=0.0, ge=0.0, lt=1.0)
     checkpoint_minutes: float = Field(default=10.0, gt=0.0)
     per_tag: bool = False
     tensorboard: bool = False

@@ -96,6 +96,7 @@ class Conductor(Callback):
         progress.symbols += batch.symbols
         now = self._pace.step(batch.pairs)
         module = self._module(pl_module)
+        module.count_step()
         self._show(module, now)
         if self._is_epoch_over():
             self._end_epoch(trainer, module)
@@ -189,7 +190,7 @@ class Conductor(Callback):
         def measure() -> Measured | None:
             self._show(module, math.inf, is_validating=True)
             try:
-                with self._around.stop.giving_up_allowed():
+                with module.weights_to_keep(), self._around.stop.giving_up_allowed():
                     return self._validation(module.model, train_perplexity)
             except StopNow:
                 return None
@@ -233,7 +234,8 @@ class Conductor(Callback):
         new = Kept(progress.epoch, measured.value, perplexity, f"epoch-{progress.epoch:03d}{step}.safetensors")
         is_best = progress.keep(new, measured.metric, self._config.training.average)
         if new in progress.kept and self._around.world.is_first:
-            write_weights(self._around.directory.training / new.file, module.model)
+            with module.weights_to_keep():
+                write_weights(self._around.directory.training / new.file, module.model)
         return is_best
 
     def _lower_on_plateau(self, is_better: bool) -> None:
