@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError, SsntError, StorageError
     from ssnt.loss import SSNTLoss, ssnt_loss
     from ssnt.nn import SSNT
-    from ssnt.pipeline import Transducer, Transduction
+    from ssnt.pipeline import EnsembleTransducer, Transducer, Transduction
     from ssnt.sweeps import run_sweep
     from ssnt.training import train
     from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Example, Grid, Hypothesis, Posteriors
@@ -38,7 +38,7 @@ _HOMES = {
     ),
     "ssnt.loss": ("SSNTLoss", "ssnt_loss"),
     "ssnt.nn": ("SSNT",),
-    "ssnt.pipeline": ("Transducer", "Transduction"),
+    "ssnt.pipeline": ("EnsembleTransducer", "Transducer", "Transduction"),
     "ssnt.sweeps": ("run_sweep",),
     "ssnt.training": ("train",),
     "ssnt.types": (
@@ -86,6 +86,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "DataError",
+    "EnsembleTransducer",
     "Example",
     "Grid",
     "Hypothesis",

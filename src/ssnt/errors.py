@@ -1,4 +1,9 @@
-"""The exceptions that ssnt raises on purpose."""
+"""The exceptions that ssnt raises on purpose, and what their messages are made with."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class SsntError(Exception):
@@ -35,3 +40,10 @@ class StorageError(SsntError, OSError):
     def __str__(self) -> str:
         # OSError would put the number of the error before the sentence
         return str(self.args[-1])
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """The one of some names that a wrong one was meant to be, capitals aside; None if none is like it."""
+    by_letters = {one.lower(): one for one in names}
+    found = difflib.get_close_matches(name.lower(), by_letters, n=1)
+    return by_letters[found[0]] if found else None

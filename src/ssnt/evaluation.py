@@ -13,7 +13,7 @@ from ssnt.decode import Failure
 from ssnt.decode.run import SearchName
 from ssnt.errors import ConfigError, DataError
 from ssnt.metrics import METRICS, Item, LatencyScore, Score, evaluate, find_metric, latency, latency_scores
-from ssnt.pipeline import PairScore, Streamed, StreamSettings, Transducer, Transduction
+from ssnt.pipeline import EnsembleTransducer, PairScore, Streamed, StreamSettings, Transducer, Transduction
 from ssnt.pipeline.settings import plan_search, plan_stream
 from ssnt.types import Example
 
@@ -99,6 +99,7 @@ def evaluate_model(
     questions = pool_references(examples, lowercase=vocabulary.lowercase, digits_to_hash=vocabulary.digits_to_hash)
     streamed: list[Streamed | Failure] = []
     if LATENCY in names or is_streamed:
+        transducer.require_online(LATENCY if LATENCY in names else "stream")
         streamed = transducer.stream_each([_asked(one) for one in questions], **(stream or {}))
     predictions: list[Transduction | Failure] = []
     if set(names) - {LATENCY, _PERPLEXITY} and not is_streamed:
@@ -140,15 +141,28 @@ def _search_notes(transducer: Transducer, beam: int | None, search: SearchName |
         f"search:{plan.search}",
         f"beam:{options.beam}",
         f"lennorm:{options.length_normalisation:g}",
-        f"end:{options.end}",
+        *_end_notes(transducer),
     ]
+
+
+def _end_notes(transducer: Transducer) -> list[str]:
+    """Where paths may end, which means something only for models that have paths."""
+    ends = sorted({one.config.training.end for one in _single_models(transducer) if one.config.model.has_alignment})
+    return [f"end:{'+'.join(ends)}"] if ends else []
+
+
+def _single_models(transducer: Transducer) -> list[Transducer]:
+    """The models that are asked, those of ensembles too."""
+    if not isinstance(transducer, EnsembleTransducer):
+        return [transducer]
+    return [model for one in transducer.members for model in _single_models(one)]
 
 
 def _likelihood_notes(transducer: Transducer, likelihoods: Sequence[PairScore | Failure]) -> list[str]:
     """With more unknown symbols a perplexity is lower and means less."""
     scored = [one for one in likelihoods if isinstance(one, PairScore)]
     unknown, tokens = sum(one.unknown for one in scored), sum(one.tokens for one in scored)
-    return [f"end:{transducer.config.training.end}", f"unk:{unknown}/{tokens}"]
+    return [*_end_notes(transducer), f"unk:{unknown}/{tokens}"]
 
 
 def _stream_notes(transducer: Transducer, settings: StreamSettings) -> list[str]:

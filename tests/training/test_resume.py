@@ -14,10 +14,10 @@ from trainings import MakeConfig, interrupt, progress_of, rows, weights, write_p
 from conftest import require
 
 
-@pytest.mark.parametrize("step", [1, 5, 8, 13])
-def test_a_stopped_training_goes_on_to_the_same_weights(make_config: MakeConfig, step: int):
+@pytest.mark.parametrize(("step", "running_mean"), [(1, 0.0), (5, 0.0), (5, 0.9), (8, 0.9), (13, 0.0)])
+def test_a_stopped_training_goes_on_to_the_same_weights(make_config: MakeConfig, step: int, running_mean: float):
     settings = {
-        "training": {"max_epochs": 3, "average": 2},
+        "training": {"max_epochs": 3, "average": 2, "running_mean": running_mean},
         "model": {"input_dropout": 0.3, "output_dropout": 0.2},
         "optimiser": {"schedule": "cosine", "warmup_steps": 4},
     }
@@ -36,7 +36,7 @@ def test_a_stopped_training_goes_on_to_the_same_weights(make_config: MakeConfig,
 
 
 def test_a_validation_that_was_given_up_is_done_when_training_goes_on(make_config: MakeConfig):
-    settings = {"training": {"max_epochs": 2, "average": 2}}
+    settings = {"training": {"max_epochs": 2, "average": 2, "running_mean": 0.8}}
     whole, parts = make_config(**settings), make_config(**settings, out=str(make_config().out) + "2")
     train(whole, display=False)
     for epoch in (1, 2):

@@ -15,9 +15,11 @@ import typer
 from typer.core import TyperGroup
 
 from ssnt.__about__ import __version__
-from ssnt.cli.errors import MISTAKE, call, show_warnings, tell, use_utf8
+from ssnt.cli.errors import MISTAKE, call, show_warnings, tell, usage_message, use_utf8
 
 _EXAMPLES = "Examples:"
+_STRAY = {"ssnt stream": "it reads standard input: ssnt stream MODEL < FILE"}
+"""What to do with an argument too many, by command."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,9 @@ def _tell_usage(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":  # the message, if it has not been printed yet, is the help
         print(message, end="" if not message else "\n", file=sys.stderr, flush=True)
         return
+    message = usage_message(message)
+    if context is not None and (hint := _STRAY.get(context.command_path)) and "extra argument" in message:
+        message = f"{message}; {hint}"
     tell(message)
     if context is not None:
         print(f"Try '{context.command_path} --help'.", file=sys.stderr, flush=True)

@@ -14,10 +14,11 @@ from contextlib import suppress
 from typing import Any
 
 from ssnt.__about__ import __version__
-from ssnt.errors import SsntError
+from ssnt.errors import SsntError, nearest_name
 
 _ESCAPING = "ssnt-escape"
 _PYTHON = re.compile(r", (?:resume=True|overwrite=True|out)(?=\))| \((?:resume|overwrite)=True\)")
+_NO_CHOICE = re.compile(r"(?P<where>.*: )'(?P<value>.*?)' is not one of (?P<choices>'.*')\.?", re.DOTALL)
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 SOME_FAILED = 1
@@ -66,6 +67,17 @@ def _marked(message: str, kind: str = "error") -> str:
 def _without_python(message: str) -> str:
     """A message of the library without what only a program could do: it names options with their arguments' names."""
     return _PYTHON.sub("", message)
+
+
+def usage_message(message: str) -> str:
+    """What the parser of the command line says is wrong, in our words."""
+    message = message.replace(": Value error, ", ": ", 1)  # of the library that checks values for the parser
+    if found := _NO_CHOICE.fullmatch(message):
+        choices = found["choices"].strip("'").split("', '")
+        nearest = nearest_name(found["value"], choices)
+        hint = f"; did you mean {nearest!r}?" if nearest else ""
+        return f"{found['where']}{found['value']!r} is not one of {found['choices']}{hint}"
+    return message
 
 
 def show_warnings() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import UnionType
@@ -125,8 +126,11 @@ def _explain(details: Any, cls: type[BaseModel]) -> str:
     if details["type"] == "value_error":
         message = str(details["ctx"]["error"])
         # an error about several settings names them itself, and has a section or nothing for a key
-        about_one = key and section_of(cls, keys) is None
-        return f"setting {key!r}: {message}, got {details['input']!r}" if about_one else message
+        if not key:
+            return message
+        if section_of(cls, keys) is not None:  # a section does not know what it is called in the whole
+            return re.sub(r"^setting '(\w+)'", rf"setting '{key}.\1'", message)
+        return f"setting {key!r}: {message}, got {details['input']!r}"
     expected = str(details["msg"]).removeprefix("Input should be ")
     if expected.startswith(("greater", "less")):
         expected = f"a value {expected}"

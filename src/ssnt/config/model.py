@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from ssnt.config.base import Settings
-from ssnt.errors import ConfigError
+from ssnt.errors import ConfigError, nearest_name
 from ssnt.types import UNK_ID
 
 Transition = Literal["neural", "geometric"]
@@ -35,9 +35,12 @@ class ArchitectureConfig(Settings):
         hidden_size: Size of every LSTM layer, in each direction.
         encoder_layers: Number of encoder layers.
         decoder_layers: Number of decoder layers.
-        bidirectional: Whether the encoder reads both ways; if it does, the model cannot work online.
-        transition: ``neural`` (the paper's ``+`` models) or ``geometric``; for ``ssnt`` and ``prefix-attention``.
-        transition_hidden_size: Hidden size of the neural transition; None for ``hidden_size``.
+        bidirectional: Whether the encoder reads both ways; if it does, the model cannot work online. Encoder-decoders
+            cannot, whatever it is.
+        transition: ``neural`` (the paper's ``+`` models) or ``geometric``; for ``ssnt`` and ``prefix-attention``, and
+            without effect for all other architectures.
+        transition_hidden_size: Hidden size of the neural transition; None for ``hidden_size``. Without effect where
+            ``transition`` is.
         feature_size: Size of the tag embeddings.
         input_dropout: Dropout on the input of every LSTM layer (paper: 0.2 words, 0.5 characters).
         output_dropout: Dropout on encoder and decoder states (paper: 0 words, 0.5 characters).
@@ -61,6 +64,18 @@ class ArchitectureConfig(Settings):
     tie_target_embedding: bool = False
     source_skip: bool = False
 
+    @field_validator("architecture", mode="before")
+    @classmethod
+    def _check_no_variant(cls, architecture: Any) -> Any:
+        for name in VARIANTS:
+            if isinstance(architecture, str) and architecture.lower() == name.lower():
+                fixed = named_settings(name)
+                raise ValueError(
+                    f"expected an architecture; {name} is 'ssnt' with bidirectional={str(fixed['bidirectional']).lower()} "
+                    f"and transition={fixed['transition']}, which --model {name} sets"
+                )
+        return architecture
+
     @model_validator(mode="after")
     def _check_tied_sizes(self) -> Self:
         if self.tie_target_embedding and self.embed_size != self.hidden_size:
@@ -75,8 +90,8 @@ class ArchitectureConfig(Settings):
     def _check_skip(self) -> Self:
         if self.source_skip and not self.has_alignment:
             raise ValueError(
-                f"setting 'source_skip': expected false for {self.architecture!r}, whose source states are not written "
-                "from one by one; leave it out, or choose a model with an alignment"
+                f"setting 'source_skip': expected false for {self.architecture!r}, which has no alignment, got true; "
+                "leave it out, or choose a model with an alignment, such as biSSNT+ (--model biSSNT+)"
             )
         return self
 
@@ -106,7 +121,9 @@ def named_settings(name: str) -> dict[str, Any]:
         ConfigError: The name is unknown.
     """
     if name not in MODEL_NAMES:
-        raise ConfigError(f"unknown model {name!r}: expected one of {', '.join(MODEL_NAMES)}")
+        nearest = nearest_name(name, MODEL_NAMES)
+        hint = f"expected one of {', '.join(MODEL_NAMES)}" if nearest is None else f"did you mean {nearest!r}?"
+        raise ConfigError(f"unknown model {name!r}: {hint}")
     if name not in VARIANTS:
         return {"architecture": name}
     transition = "neural" if name.endswith("+") else "geometric"

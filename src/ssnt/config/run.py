@@ -135,7 +135,8 @@ class TrainingConfig(Settings):
         max_epochs: Passes over the training data, at most.
         max_steps: Steps, at most; None: as many as the epochs have.
         seed: Fixes initial weights, order of the data and dropout.
-        end: Where a path may end: ``any`` (paper) or ``last``.
+        end: Where a path may end: ``any`` (paper) or ``last``. Without effect for encoder-decoders (``seq2seq``,
+            ``attention``, ``adapted-seq2seq``), which have no paths.
         fastemit: Weight of the term that makes an online model write earlier; 0: none.
         delay_weight: Nats, for each target symbol, that writing it at the end of the source costs more than at its
             start: the weight of the expected delay in the loss, which makes an online model write earlier; 0: none.
@@ -278,7 +279,8 @@ class Config(Settings):
         if self.search.search != "marginal":
             raise ValueError(
                 f"setting 'search.search': expected 'marginal' for model.architecture {model.architecture!r}, which "
-                f"has no alignment, got {self.search.search!r}; leave it out"
+                f"has no alignment, got {self.search.search!r}; leave it out, or choose another model "
+                f"(--model {'uniSSNT+' if self.search.search == 'online' else 'biSSNT+'})"
             )
         for name in ("fastemit", "delay_weight"):
             if getattr(self.training, name):
@@ -293,6 +295,6 @@ class Config(Settings):
         if self.search.search == "online" and self.model.bidirectional:
             raise ValueError(
                 "setting 'search.search': expected 'marginal' or 'path' for a bidirectional model, got 'online'; "
-                "set model.bidirectional to false"
+                f"set model.bidirectional to false{' (--model uniSSNT+)' if self.model.architecture == 'ssnt' else ''}"
             )
         return self

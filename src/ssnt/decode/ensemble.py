@@ -109,8 +109,8 @@ class EnsembleScorer:
         if len({has_alignment(scorer) for scorer in members}) > 1:
             raise ModelError(
                 "members: expected models with an alignment, or models without one, got both: an SSNT decides at every "
-                "source position and an encoder-decoder at none, so that there is nothing to average; ensemble each "
-                "kind by itself"
+                "source position and an encoder-decoder at none, so that there is nothing to average; sum the "
+                "alignments of the first out with MarginalisedScorer(model, end=...), which mixes with all kinds"
             )
         self._members = tuple(members)
         self.vocab_size = members[0].vocab_size

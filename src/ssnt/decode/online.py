@@ -48,7 +48,7 @@ def online_search(
     Raises:
         ModelError: The model has to see the whole source.
     """
-    require_alignment(scorer, "online search")
+    require_alignment(scorer, "online search", example="uniSSNT+")
     options = options or SearchOptions()
     rules = _rules(options, merge, max_emissions, scorer.vocab_size)
     lens = batch.src_lens.tolist()

@@ -81,7 +81,7 @@ def decode(
         raise ConfigError(f"search must be one of {', '.join(map(repr, _SEARCHES))}, got {search!r}")
     model: Scorer[Any, Any] = as_scorer(scorer)
     if search != "marginal":
-        require_alignment(model, f"search={search!r}")
+        require_alignment(model, f"search={search!r}", example="uniSSNT+" if search == "online" else "biSSNT+")
     options = options or SearchOptions()
     if any(isinstance(source, (int, str)) for source in sources):
         raise DataError("sources: expected a list of sources, each a list of symbols; for a single one, [[5, 6]]")

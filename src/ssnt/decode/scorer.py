@@ -454,16 +454,21 @@ def has_alignment(scorer: Scorer[Any, Any]) -> bool:
     return bool(getattr(scorer, "has_alignment", True))
 
 
-def require_alignment(scorer: Scorer[Any, Any], what: str) -> None:
+def require_alignment(scorer: Scorer[Any, Any], what: str, *, example: str = "biSSNT+") -> None:
     """Refuses a model without an alignment.
 
+    Args:
+        scorer: The model.
+        what: What cannot be done, with which the message begins.
+        example: A kind of model that can.
+
     Raises:
-        ModelError: It has none; the message begins with ``what`` cannot be done.
+        ModelError: It has none.
     """
     if not has_alignment(scorer):
         raise ModelError(
-            f"{what}: expected a model with an alignment, such as an SSNT, got an encoder-decoder, which reads the "
-            "whole source before it writes and has none; use search='marginal', or train another model.architecture"
+            f"{what}: expected a model with an alignment, such as {example}, got one without, such as an "
+            "encoder-decoder; it is of use to marginal search and samples alone"
         )
 
 

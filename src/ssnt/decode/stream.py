@@ -139,7 +139,7 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         if count < 1:
             raise ConfigError(f"count must be at least 1, got {count}")
         scorer = as_scorer(scorer)
-        require_alignment(scorer, "stream")
+        require_alignment(scorer, "stream", example="uniSSNT+")
         self.options = options or StreamOptions()
         if not isinstance(self.options, StreamOptions):
             raise ConfigError(f"options: expected StreamOptions, got {type(options).__name__}")

@@ -13,6 +13,7 @@ module                what
 ``streaming``         whole sources through streams, to see what is committed when
 ``settings``          how to search and to stream
 ``pairs``             given outputs: their probabilities and alignments
+``refusals``          what a model cannot do by its kind, and what to train instead
 ``inputs``            examples to numbers, with what is wrong with them
 ``hub``               models on the Hugging Face hub
 ``bulk``              the lines of a long file, a chunk at a time, here or as jobs of an engine

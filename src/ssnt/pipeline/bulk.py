@@ -89,8 +89,8 @@ def answer_chunk(transducer: Transducer, chunk: Sequence[Example | Problem], set
     """
     if settings.align and not transducer.has_alignment:
         raise ModelError(
-            f"alignments: expected a model that has them, got {transducer.config.model.name!r}, which reads the whole "
-            "input before it writes; leave --align out"
+            f"alignments: {transducer.config.model.name!r} has none; leave --align out, or train a model that has them, "
+            "such as biSSNT+ (ssnt train --model biSSNT+)"
         )
     found = iter(
         transducer.transduce_each(

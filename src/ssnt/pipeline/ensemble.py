@@ -6,7 +6,7 @@ Each model sums its own alignments first, so that the models may differ in where
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -27,19 +27,18 @@ class EnsembleTransducer(Transducer):
     It transduces and scores. It has no alignment, as its models need not agree on one: it can neither align nor stream.
 
     Args:
-        members: The models, at least one, all with the same vocabulary. How to search is what the first one's settings
-            say.
+        members: The models, at least one, of any kinds, all with the same vocabulary. How to search is what the first
+            one's settings say.
 
     Attributes:
         members: The models.
 
     Raises:
-        ModelError: There are none, or they have different vocabularies.
+        ModelError: There are none, they are not loaded, or they have different vocabularies.
     """
 
     def __init__(self, members: Sequence[Transducer]) -> None:
-        if not members:
-            raise ModelError("members: expected at least one model, got none")
+        _require_models(members)
         for place, one in enumerate(members):
             if isinstance(one, PerTagTransducer):
                 raise ModelError(
@@ -96,10 +95,18 @@ class EnsembleTransducer(Transducer):
         parts = (grid.log_word, grid.log_emit, grid.log_shift, grid.src_lens, grid.tgt_lens)
         return ssnt_loss(*parts, reduction="none")
 
+    def require_online(self, what: str) -> None:
+        """It has to see the whole input.
+
+        Raises:
+            ModelError: Always.
+        """
+        self._require_alignment(what)
+
     def _require_alignment(self, what: str) -> None:
         raise ModelError(
-            f"{what}: expected a single model, got an ensemble, whose models need not agree on an alignment; use "
-            "search='marginal', or one of .members"
+            f"{what}: expected a single model, got an ensemble, whose models need not agree on an alignment; it scores, "
+            "and transduces with search='marginal'; for all else use one of .members"
         )
 
     @contextmanager
@@ -108,6 +115,22 @@ class EnsembleTransducer(Transducer):
             for one in self.members:
                 stack.enter_context(one._ready())
             yield
+
+
+def _require_models(members: Sequence[Transducer]) -> None:
+    if isinstance(members, str | os.PathLike) or not isinstance(members, Iterable):
+        raise ModelError(
+            f"members: expected a list of models, got {members!r}; load each with Transducer.from_pretrained"
+        )
+    if not members:
+        raise ModelError("members: expected at least one model, got none")
+    for place, one in enumerate(members):
+        if not isinstance(one, Transducer):
+            named = isinstance(one, str | os.PathLike)
+            got, how = (repr(one), f"({os.fspath(one)!r})") if named else (type(one).__name__, "")
+            raise ModelError(
+                f"members[{place}]: expected a model, got {got}; load it with Transducer.from_pretrained{how}"
+            )
 
 
 def _scorer_of(one: Transducer) -> Scorer[Any, Any]:

@@ -108,6 +108,11 @@ class PerTagTransducer(Transducer):
         """Every input comes with tags, which say what model to use."""
         return True
 
+    def require_online(self, what: str) -> None:
+        """Refuses models that cannot write while they read."""
+        for one in self.models.values():
+            one.require_online(what)
+
     def vocabulary_for(self, tags: Iterable[str]) -> Vocabulary:
         """The vocabulary of the model for these tags; if there is none, of any, to divide text with."""
         return self.models.get(tag_set(tags), next(iter(self.models.values()))).vocabulary

@@ -18,7 +18,7 @@ from ssnt.config import Config
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Failure, Scorer, copy_unknowns, decode, make_scorer
 from ssnt.decode.align import LINK_THRESHOLD
-from ssnt.errors import BackendError, DataError, ModelError
+from ssnt.errors import BackendError, DataError
 from ssnt.nn import Model
 from ssnt.pipeline import hub
 from ssnt.pipeline.attended import most_attended
@@ -36,6 +36,7 @@ from ssnt.pipeline.inputs import (
     usable_examples,
 )
 from ssnt.pipeline.pairs import align_pairs, score_pairs
+from ssnt.pipeline.refusals import not_online, without_alignment
 from ssnt.pipeline.results import (
     AlignedPair,
     PairScore,
@@ -197,6 +198,18 @@ class Transducer:
         """Whether every input comes with tags."""
         return self.vocabulary.tags is not None
 
+    def require_online(self, what: str) -> None:
+        """Refuses a model that cannot write while it reads.
+
+        Args:
+            what: What it is asked for, with which the message begins.
+
+        Raises:
+            ModelError: It cannot; the message says what to train instead.
+        """
+        if not self.is_online:
+            raise not_online(what, self.config.model)
+
     def vocabulary_for(self, tags: Iterable[str]) -> Vocabulary:
         """The vocabulary of the model that is used for an input with these tags; a single model has but one."""
         return self.vocabulary
@@ -237,10 +250,10 @@ class Transducer:
             ModelError: The model cannot search in this way.
         """
         plan = plan_search(self.config, **settings)
-        if plan.search != "marginal":
-            self._require_alignment(f"search={plan.search!r}")
-        if plan.search == "online" and not self.is_online:
-            raise _cannot_be_online("search online")
+        if plan.search == "path":
+            self._require_alignment("search 'path'")
+        elif plan.search == "online":
+            self.require_online("search 'online'")
         numbers = number_examples(self.vocabulary, examples, needs_target=False)
         features = [() if isinstance(one, Failure) else one.tags for one in numbers] if self.has_tags else None
         with self._ready():
@@ -346,9 +359,7 @@ class Transducer:
             DataError: There are tags for a model without, or none for a model with tags.
             ConfigError: A setting is out of range.
         """
-        self._require_alignment("stream")
-        if not self.is_online:
-            raise _cannot_be_online("stream")
+        self.require_online("stream")
         known = () if tags is None else checked_tags(tags)
         if self.has_tags and tags is None:
             raise DataError(f"tags: {HOW_TO_GIVE_TAGS}")
@@ -373,9 +384,7 @@ class Transducer:
         Raises:
             ModelError: The model has to see the whole input, or has no alignment.
         """
-        self._require_alignment("stream")
-        if not self.is_online:
-            raise _cannot_be_online("stream")
+        self.require_online("stream")
         options, copy_unknown = plan_stream(self.config, **settings)
         sources, failures = usable_examples(self.vocabulary, examples, 2000, needs_target=False)
         results: list[Streamed | Failure | None] = list(failures)
@@ -428,11 +437,7 @@ class Transducer:
 
     def _require_alignment(self, what: str) -> None:
         if not self.has_alignment:
-            raise ModelError(
-                f"{what}: expected a model with an alignment, such as {'biSSNT+'!r}, got {self.config.model.name!r}, "
-                "which reads the whole input before it writes and has none; use search='marginal', or train another "
-                "kind of model (ssnt train --model)"
-            )
+            raise without_alignment(what, self.config.model)
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
@@ -444,10 +449,3 @@ class Transducer:
                 yield
         finally:
             self.model.train(was_training)
-
-
-def _cannot_be_online(what: str) -> ModelError:
-    return ModelError(
-        f"the model's encoder reads the whole source in both directions, so that it cannot {what}; use "
-        "search='marginal' or 'path', or train a model with model.bidirectional=false"
-    )
