@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from experiments.plan import HOME, Trial, is_by_request, tables, trials_of
-from experiments.results import Results
+from experiments.results import Results, Row
 from ssnt.errors import ConfigError, SsntError
 from ssnt.interrupts import TrainingInterrupted
 
@@ -25,16 +26,21 @@ System = Annotated[list[str] | None, typer.Option("--system", help="Only this sy
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="Only this data set; may be given again.")]
 
 
+ResultsPlace = Annotated[
+    Path | None, typer.Option(help="Where results are, in place of the committed ones: to begin from scratch.")
+]
+
+
 @app.command()
 def run(
     names: Tables = None,
     system: System = None,
     dataset: Dataset = None,
     work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work",
-    workers: Annotated[int | None, typer.Option(help="Trainings at a time, one thread each; one a core.")] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="Where results are, in place of the committed ones: to begin from scratch.")
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Trainings at a time, one thread each; one a core.")
     ] = None,
+    results: ResultsPlace = None,
 ) -> None:
     """Trains and measures what has no result yet, the most important first."""
     from experiments.runner import run as run_trials
@@ -50,17 +56,17 @@ def run(
 
 
 @app.command()
-def status(names: Tables = None) -> None:
-    """Says how much of each table is done."""
+def status(names: Tables = None, results: ResultsPlace = None) -> None:
+    """Says how much of each table is done, and gives what is measured of small ones."""
     for table in names or tables():
-        rows = Results(table).rows()
+        rows = Results(table, results).rows()
         total: Counter[str] = Counter()
         done: Counter[str] = Counter()
         for trial in trials_of(table):
             total[trial.system] += 1
             done[trial.system] += trial.key in rows
         for name, count in total.items():
-            typer.echo(f"{table:16} {name:40} {done[name]:4} of {count}")
+            typer.echo(f"{table:16} {name:40} {done[name]:4} of {count}{_measured(rows, name) if count == 1 else ''}")
 
 
 @app.command()
@@ -78,6 +84,15 @@ def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] =
 
     for line in draw(work):
         typer.echo(line)
+
+
+def _measured(rows: Mapping[str, Row], system: str) -> str:
+    """The newest row of a system that has but one trial."""
+    found = [row for row in rows.values() if row.model == system]
+    if not found:
+        return ""
+    test = "" if found[-1].test is None else f", test {found[-1].test:.4f}"
+    return f"  {found[-1].metric} dev {found[-1].dev:.4f}{test}"
 
 
 def _wanted(names: list[str] | None, systems: list[str] | None, datasets: list[str] | None) -> list[Trial]:

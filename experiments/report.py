@@ -89,11 +89,12 @@ class Page:
         return self._systems[name]
 
 
-def write_report(home: Path = HOME) -> Path:
+def write_report(home: Path = HOME, target: Path | None = None) -> Path:
     """Writes the report and its plots.
 
     Args:
         home: The folder of the tables; the plans are those of the package.
+        target: Where to write; None: in the same folder.
 
     Returns:
         Where it is.
@@ -103,14 +104,15 @@ def write_report(home: Path = HOME) -> Path:
         section(page)
     page.add("## Settings", settings_appendix(list(page.gathered.values())) or "There are no results yet.")
     top = [_HEAD, "## What was asked for, and what was seen\n", bars.bars_table(page.bars)]
-    folder = home / pictures.FOLDER
+    target = target or home
+    folder = target / pictures.FOLDER
     for name, figure in page.plots.items():
         pictures.save(figure, folder / name)
     for path in folder.glob("*.png"):
         if path.name not in page.plots:
             path.unlink()
-    write_text(home / REPORT, "\n".join([*top, *page.text]))
-    return home / REPORT
+    write_text(target / REPORT, "\n".join([*top, *page.text]))
+    return target / REPORT
 
 
 def _inflection(page: Page) -> None:

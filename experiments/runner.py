@@ -26,6 +26,8 @@ from ssnt.engines.base import DONE, STOPPED, Job, Report
 from ssnt.errors import ConfigError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 
+_SHOW_EVERY = 60.0  # seconds
+
 
 def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None, home: Path | None = None) -> list[str]:
     """Does all trials that have no row yet.
@@ -72,6 +74,8 @@ class _Queue:
         self._ended = 0
         self._guard = threading.Lock()  # jobs are asked for by one thread while another tells of one
         self._under_way: dict[Job, Trial] = {}
+        self._epochs: dict[Job, int] = {}
+        self._shown_at = time.monotonic()
         self._began = time.monotonic()
         self._work, self._commit = work, commit
         self.failed: list[str] = []
@@ -82,7 +86,8 @@ class _Queue:
     def left(self) -> str:
         """What is told to whoever has stopped the runner."""
         return (
-            f"stopped: {self._total - self._ended} of {self._total} trials are left; the same command goes on with them"
+            f"stopped: {self._total - self._ended} of {self._total} trials are left; what was under way is saved, and "
+            "the same command goes on with it"
         )
 
     def jobs(self) -> Iterator[Job | None]:
@@ -102,6 +107,7 @@ class _Queue:
         self._left.remove(trial)
         job = Job(trial.key, RUN, {"trial": asdict(trial), "work": str(self._work)})
         self._under_way[job] = trial
+        print(f"begun: {_named(trial)}", flush=True)
         return job
 
     def _give_up(self) -> None:
@@ -114,11 +120,18 @@ class _Queue:
             )
 
     def tell(self, job: Job, report: Report) -> None:
-        """Writes down what is finished."""
+        """Writes down what is finished, and shows now and then how far the others are."""
         if report.get("state") is None:
+            self._epochs[job] = report["epoch"]
+            if time.monotonic() - self._shown_at > _SHOW_EVERY:
+                self._shown_at = time.monotonic()
+                epochs = [f"epoch {self._epochs[one]} of {_named(trial)}" for one, trial in self._under_way.items()
+                          if one in self._epochs]  # fmt: skip
+                print("under way: " + "; ".join(epochs), flush=True)
             return
         with self._guard:
             trial = self._under_way.pop(job)
+            self._epochs.pop(job, None)
             if report["state"] == STOPPED:
                 return
             self._ended += 1
@@ -146,11 +159,15 @@ class _Queue:
         minutes = (time.monotonic() - self._began) / 60
         shown = f"{row.metric} dev {row.dev:.4f}" + ("" if row.test is None else f" test {row.test:.4f}")
         print(
-            f"{self._ended}/{self._total} {minutes:.0f} min  {trial.table} {trial.system} {trial.dataset} {trial.tags} "
-            f"seed {trial.seed}: {shown} ({row.epochs} epochs, {row.seconds:.0f} s)"
-            + ("" if is_new else "; it has its row already"),
+            f"{self._ended}/{self._total} {minutes:.0f} min  {_named(trial)}: {shown} ({row.epochs} epochs, "
+            f"{row.seconds:.0f} s)" + ("" if is_new else "; it has its row already"),
             flush=True,
         )
+
+
+def _named(trial: Trial) -> str:
+    parts = (trial.table, trial.system, trial.dataset, trial.tags, f"seed {trial.seed}")
+    return " ".join(part for part in parts if part)
 
 
 def code_version() -> str:
