@@ -203,9 +203,13 @@ def test_an_early_interrupt_does_not_lose_what_was_begun(run: Run, many: Path, b
 
 def test_an_interrupt_while_the_model_is_loaded_says_what_to_do(run: Run, many: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(prediction_run, "load_transducer", lambda *_: interrupt()())
-    done = run(*ARGUMENTS)
-    assert (done.code, done.err) == (130, "ssnt: stopped; no lines are done yet; start the same command again\n")
-    assert run("predict", "model", "many.txt").err == "ssnt: stopped\n"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
+    try:
+        done = run(*ARGUMENTS)
+        assert (done.code, done.err) == (130, "ssnt: stopped; no lines are done yet; start the same command again\n")
+        assert run("predict", "model", "many.txt").err == "ssnt: stopped\n"
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_packed_input_goes_on(run: Run, whole: Callable[..., bytes], break_at: Break, many: Path):
