@@ -73,10 +73,9 @@ def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, s
     dev = _evaluated(trial, transducer, _of_type(parts.dev, trial.tags))
     record: dict[str, Any] = {"scores": {"dev": [one.to_record() for one in dev.scores]}, "outcomes": {}}
     record["outcomes"]["dev"] = outcome_of(dev, trial.metrics, parts.dev)
-    if trial.has_test:
-        record["outcomes"]["dev"].pop("items", None)  # comparisons of sentences are on test, and there are many of dev
     test_value = None
     if trial.has_test:
+        record["outcomes"]["dev"].pop("items", None)  # comparisons of sentences are on test, and there are many of dev
         whole = parts.test[: trial.test_limit]
         test = _evaluated(trial, transducer, _of_type(whole, trial.tags))
         record["scores"]["test"] = [one.to_record() for one in test.scores]

@@ -293,7 +293,7 @@ def test_what_is_wrong_is_told(make_batch: MakeBatch):
         model.loss(replace(batch, src=batch.src + 9))
     with pytest.raises(ShapeError, match="tgt: expected at least one pair and one symbol"):
         model.decoder(torch.empty(0, 3, dtype=torch.int64))
-    with pytest.raises(ConfigError, match="encoding: expected what encode"):
+    with pytest.raises(ModelError, match="encoding: expected what encode"):
         model.grid_of(Encoding(torch.zeros(1), None), batch.src_lens, batch.tgt, batch.tgt_lens)
     for build in (build_model, type(model)):
         with pytest.raises(ConfigError, match="config: expected a ModelConfig, got dict"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ssnt.errors import ShapeError
 from ssnt.nn.checks import check_symbols
@@ -37,6 +37,17 @@ class PrefixDecoder(SymbolLSTM):
 
     def forward(self, tgt: Tensor, condition: Tensor | None = None) -> Tensor:
         """Maps the target (B, J) to states (B, J, H), each from the symbols before its own."""
+        # Padding comes after every valid position and cannot reach it, so that nobody needs to know where it begins.
+        return self._states(self._inputs(self._before(tgt), condition), None)
+
+    def embedding_for_output(self) -> nn.Embedding:
+        """The embedding, begun anew so that it may be an output projection as well."""
+        # embeddings start with variance one, far too much for a projection
+        nn.init.normal_(self.embedding.weight, std=self.embedding.embedding_dim**-0.5)
+        return self.embedding
+
+    def _before(self, tgt: Tensor) -> Tensor:
+        """The symbol before each one of the target (B, J)."""
         check_symbols("tgt", tgt, ("B", "J"), self.vocab_size)
         if tgt.numel() == 0:
             raise ShapeError(
@@ -44,6 +55,4 @@ class PrefixDecoder(SymbolLSTM):
                 "a sequence has at least its end symbol"
             )
         start = torch.full_like(tgt[:, :1], BOS_ID)  # (B, 1)
-        previous = torch.cat([start, tgt[:, :-1]], dim=1)  # (B, J)
-        # Padding comes after every valid position and cannot reach it, so that nobody needs to know where it begins.
-        return self._states(self._inputs(previous, condition), None)
+        return torch.cat([start, tgt[:, :-1]], dim=1)  # (B, J)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ssnt.config import ModelConfig
 from ssnt.errors import ModelError
@@ -87,11 +87,8 @@ class SSNT(Model):
         self.transition.estimate(src_lens, tgt_lens)
 
     def _build_word(self, src_size: int) -> WordDistribution:
-        config, embedding = self.config, None
-        if config.tie_target_embedding:
-            embedding = self.decoder.embedding
-            # embeddings start with variance one, far too much for an output projection
-            nn.init.normal_(embedding.weight, std=config.hidden_size**-0.5)
+        config = self.config
+        embedding = self.decoder.embedding_for_output() if config.tie_target_embedding else None
         return self._word_class(src_size, config.hidden_size, config.tgt_vocab_size, tie_to=embedding)
 
     def _build_transition(self, src_size: int) -> Transition:

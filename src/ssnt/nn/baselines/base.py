@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ssnt.config import ModelConfig
-from ssnt.errors import ConfigError
+from ssnt.errors import ConfigError, ModelError
 from ssnt.loss import Reduction
 from ssnt.nn.baselines.decoder import StartedDecoder
 from ssnt.nn.baselines.encoder import ReadSource, SummarisingEncoder
@@ -85,11 +85,7 @@ class EncoderDecoder(Model):
             condition_size=self.beside_size,
             dropout=config.input_dropout,
         )
-        embedding = None
-        if config.tie_target_embedding:
-            embedding = self.decoder.embedding
-            # embeddings start with variance one, far too much for an output projection
-            nn.init.normal_(embedding.weight, std=config.hidden_size**-0.5)
+        embedding = self.decoder.embedding_for_output() if config.tie_target_embedding else None
         self.word = OutputDistribution(config.hidden_size, config.tgt_vocab_size, tie_to=embedding)
 
     @property
@@ -166,7 +162,7 @@ class EncoderDecoder(Model):
 
 def _as_memory(encoding: Encoding) -> SourceMemory:
     if not isinstance(encoding, SourceMemory):
-        raise ConfigError(
+        raise ModelError(
             f"encoding: expected what encode() of this model gives, got {type(encoding).__name__}; call encode(batch)"
         )
     return encoding

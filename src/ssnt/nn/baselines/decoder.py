@@ -5,11 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ssnt.errors import ShapeError
-from ssnt.nn.checks import check_symbols
 from ssnt.nn.decoder import PrefixDecoder
 from ssnt.nn.recurrent import LSTMState
-from ssnt.types import BOS_ID
 
 
 class StartedDecoder(PrefixDecoder):
@@ -23,14 +20,7 @@ class StartedDecoder(PrefixDecoder):
             condition: What is beside the symbols, ``(B, C)`` or, for each of them, ``(B, J, C)``.
             start: The state before the first symbol; None: zeros.
         """
-        check_symbols("tgt", tgt, ("B", "J"), self.vocab_size)
-        if tgt.numel() == 0:
-            raise ShapeError(
-                f"tgt: expected at least one pair and one symbol, got shape {tuple(tgt.shape)}; "
-                "a sequence has at least its end symbol"
-            )
-        begin = torch.full_like(tgt[:, :1], BOS_ID)  # (B, 1)
-        previous = torch.cat([begin, tgt[:, :-1]], dim=1)  # (B, J)
+        previous = self._before(tgt)
         if condition is None or condition.dim() == 2:
             inputs = self._inputs(previous, condition)
         else:
