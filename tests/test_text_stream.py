@@ -151,7 +151,7 @@ def test_lowercase_and_digits_are_normalised():
     transducer = type(trained)(trained.model, vocabulary, trained.config)
     outputs = ["".join(update.committed for update in run(transducer.stream(), text)) for text in ("AbC", "abc")]
     assert outputs == ["gabc", "gabc"]
-    assert transducer.stream()._text.push("A1x") == ["a", "#"]
+    assert transducer.stream()._side._text.push("A1x") == ["a", "#"]
 
 
 def test_a_state_can_be_saved_and_restored():

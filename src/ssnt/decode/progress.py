@@ -36,11 +36,20 @@ class Progress(Generic[StateT, HearingT]):
 
     def replaced(self, streams: Tensor, other: Progress[StateT, HearingT]) -> Progress[StateT, HearingT]:
         """The same with the streams ``streams`` (M,) taken from ``other``, which has only them."""
-        size = max(self.prefixes.symbols.shape[2], other.prefixes.symbols.shape[2])
-        mine, others = self.prefixes.resized(size), other.prefixes.resized(size)
-        count = mine.lens.shape[0]
+        count = self.prefixes.lens.shape[0]
         order = torch.arange(count, device=streams.device)
         order[streams] = torch.arange(count, count + len(streams), device=streams.device)
+        return self._picked(other, order)
+
+    def joined(self, other: Progress[StateT, HearingT]) -> Progress[StateT, HearingT]:
+        """These streams, then those of ``other``."""
+        lens = self.prefixes.lens
+        return self._picked(other, torch.arange(len(lens) + len(other.prefixes.lens), device=lens.device))
+
+    def _picked(self, other: Progress[StateT, HearingT], order: Tensor) -> Progress[StateT, HearingT]:
+        """The streams ``order`` (M,) of these and of ``other``, whose numbers count on from these."""
+        size = max(self.prefixes.symbols.shape[2], other.prefixes.symbols.shape[2])
+        mine, others = self.prefixes.resized(size), other.prefixes.resized(size)
         rows = _slots(order, self._width)
         decoder, hearing = join((self.decoder, other.decoder), rows), join((self.hearing, other.hearing), order)
         return Progress(join((mine, others), order), decoder, hearing)

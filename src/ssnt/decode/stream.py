@@ -136,8 +136,7 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         options: StreamOptions | None = None,
         features: Tensor | None = None,
     ) -> None:
-        if count < 1:
-            raise ConfigError(f"count must be at least 1, got {count}")
+        _require_count(count)
         scorer = as_scorer(scorer)
         require_alignment(scorer, "stream", example="uniSSNT+")
         self.options = options or StreamOptions()
@@ -208,6 +207,37 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         prefixes = replace(prefixes, read=prefixes.read.index_add(0, index, torch.ones_like(index)))
         self._progress = replace(self._progress, prefixes=prefixes.dropped(is_kept.expand_as(prefixes.lens)))
         return outputs(self._rules, before, after)
+
+    def add(self, count: int = 1, features: Tensor | None = None) -> range:
+        """Opens more streams, which are stepped together with those that are there.
+
+        Args:
+            count: How many.
+            features: Their tags, ``(count, F)``, for a model that has them.
+
+        Returns:
+            Their indices: they come after the others.
+        """
+        _require_count(count)
+        before = len(self)
+        self._progress = self._progress.joined(first_progress(self._scorer, count, self._rules, features))
+        self._is_finished += [False] * count
+        return range(before, len(self))
+
+    def remove(self, streams: Iterable[int]) -> None:
+        """Forgets streams, finished or not; those after them move up.
+
+        Raises:
+            DataError: There is no such stream, or no other would be left.
+        """
+        gone = {operator.index(stream) for stream in streams}
+        if any(not 0 <= stream < len(self) for stream in gone):
+            raise DataError(f"streams: expected indices below {len(self)}, got {sorted(gone)}")
+        kept = [stream for stream in range(len(self)) if stream not in gone]
+        if not kept:
+            raise DataError(f"streams: expected fewer than all {len(self)}; open new ones with open_streams()")
+        self._progress = self._progress.chosen(torch.tensor(kept, device=self._device))
+        self._is_finished = [self._is_finished[stream] for stream in kept]
 
     def state_dict(self) -> dict[str, Any]:
         """All that the streams remember, as tensors, numbers and lists, for ``torch.save``; nothing in it is code."""
@@ -346,10 +376,7 @@ class Stream:
         except DataError:
             self._batch.rewind(before)
             raise
-        committed = (symbol for update in updates for symbol in update.committed)
-        delays = (delay for update in updates for delay in update.delays)
-        written = (delay for update in updates for delay in update.written)
-        return Update(tuple(committed), updates[-1].tentative, tuple(delays), tuple(written), updates[-1].read)
+        return joined_updates(updates)
 
     def finish(self) -> Hypothesis:
         """Ends the input.
@@ -391,6 +418,19 @@ def open_streams(
         ModelError: The model has to see the whole source.
     """
     return StreamBatch(scorer, count, options, features)
+
+
+def joined_updates(updates: Sequence[Update]) -> Update:
+    """The updates of one stream, at least one of them, as if all had been read at once."""
+    committed = (symbol for update in updates for symbol in update.committed)
+    delays = (delay for update in updates for delay in update.delays)
+    written = (delay for update in updates for delay in update.written)
+    return Update(tuple(committed), updates[-1].tentative, tuple(delays), tuple(written), updates[-1].read)
+
+
+def _require_count(count: int) -> None:
+    if count < 1:
+        raise ConfigError(f"count must be at least 1, got {count}")
 
 
 def checked_symbol(symbol: Any) -> int:

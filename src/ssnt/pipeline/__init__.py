@@ -7,6 +7,7 @@ module                what
 ``per_tag``           the same for one model for each tag set
 ``ensemble``          the same for several models as one
 ``text_stream``       outputs while the text is still arriving
+``text_streams``      many of them, stepped together
 ``arriving_text``     text as it arrives to symbols, the same as the whole text would give
 ``results``           what comes back: texts with their symbols, alignments and probabilities
 ``picture``           a small alignment picture for notebooks
@@ -26,6 +27,7 @@ from ssnt.pipeline.per_tag import PerTagTransducer
 from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction
 from ssnt.pipeline.settings import SearchSettings, StreamSettings
 from ssnt.pipeline.text_stream import TextStream, TextUpdate
+from ssnt.pipeline.text_streams import StreamAnswer, TextStreams
 from ssnt.pipeline.transducer import Transducer
 
 __all__ = [
@@ -34,9 +36,11 @@ __all__ = [
     "PairScore",
     "PerTagTransducer",
     "SearchSettings",
+    "StreamAnswer",
     "StreamSettings",
     "Streamed",
     "TextStream",
+    "TextStreams",
     "TextUpdate",
     "Transducer",
     "Transduction",

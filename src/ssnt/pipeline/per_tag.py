@@ -23,6 +23,7 @@ from ssnt.pipeline.inputs import HOW_TO_GIVE_TAGS, checked_tags, failure
 from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction
 from ssnt.pipeline.settings import SearchSettings, StreamSettings
 from ssnt.pipeline.text_stream import TextStream
+from ssnt.pipeline.text_streams import TextStreams
 from ssnt.pipeline.transducer import Transducer
 from ssnt.types import Example
 
@@ -170,7 +171,15 @@ class PerTagTransducer(Transducer):
         """
         if tags is None:
             raise DataError(f"tags: {HOW_TO_GIVE_TAGS}")
-        return self._model_for(checked_tags(tags)).stream(**settings)
+        return self.transducer_for(checked_tags(tags)).stream(**settings)
+
+    def streams(self, **settings: Unpack[StreamSettings]) -> TextStreams:
+        """There is not one model whose streams could be stepped together.
+
+        Raises:
+            NoSingleModelError: Always; it says where they are.
+        """
+        raise NoSingleModelError("streams")
 
     def stream_each(
         self, examples: Sequence[Example], *, batch_size: int = 64, **settings: Unpack[StreamSettings]
@@ -178,7 +187,12 @@ class PerTagTransducer(Transducer):
         """Streams whole sources, with a failure for each tag set that has no model."""
         return self._dispatch(examples, lambda model, own: model.stream_each(own, batch_size=batch_size, **settings))
 
-    def _model_for(self, tags: Iterable[str]) -> Transducer:
+    def transducer_for(self, tags: Iterable[str]) -> Transducer:
+        """The model of some tags, which is asked without them.
+
+        Raises:
+            DataError: There is none; the message names the nearest.
+        """
         key = tag_set(tags)
         if key in self.models:
             return self.models[key]
@@ -199,7 +213,7 @@ class PerTagTransducer(Transducer):
         for index, example in enumerate(examples):
             try:
                 tags = checked_tags(example.tags)
-                self._model_for(tags)
+                self.transducer_for(tags)
             except DataError as error:
                 results[index] = failure(index, error)
             else:

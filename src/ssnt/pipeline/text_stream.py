@@ -11,9 +11,10 @@ from torch import Tensor
 
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Stream, StreamingScorer, StreamOptions
+from ssnt.decode.stream import Update
 from ssnt.errors import DataError, ModelError
 from ssnt.pipeline.arriving_text import ArrivingText
-from ssnt.types import UNK_ID
+from ssnt.types import UNK_ID, Hypothesis
 
 REMEMBERED = 10_000
 """How many of the last source symbols are kept, to be copied where the output is unknown."""
@@ -35,6 +36,7 @@ class TextUpdate:
         written: For each of them how many had been read where its alignment writes it.
         read: How many source symbols have been read; the last character that was pushed is read when the next one shows
             that it does not combine with it.
+        tentative_symbols: The symbols of ``tentative``.
     """
 
     committed: str
@@ -43,6 +45,122 @@ class TextUpdate:
     delays: tuple[int, ...]
     written: tuple[int, ...]
     read: int
+    tentative_symbols: tuple[str, ...] = ()
+
+    def followed_by(self, other: TextUpdate) -> TextUpdate:
+        """This update and the next as one."""
+        return TextUpdate(
+            self.committed + other.committed,
+            other.tentative,
+            self.symbols + other.symbols,
+            self.delays + other.delays,
+            self.written + other.written,
+            other.read,
+            other.tentative_symbols,
+        )
+
+
+class TextSide:
+    """The text of a stream: what is read as numbers, and what is written as strings; it knows no model.
+
+    Args:
+        vocabulary: The symbols.
+        copy_unknown: Whether an unknown symbol in the output is replaced by the source symbol it was written at.
+
+    Attributes:
+        read: How many source symbols have been read.
+        unknown: How many of them the model does not know.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, *, copy_unknown: bool = True) -> None:
+        self._text = ArrivingText(
+            vocabulary.source_unit, lowercase=vocabulary.lowercase, digits_to_hash=vocabulary.digits_to_hash
+        )
+        self._vocabulary = vocabulary
+        self._copy_unknown = copy_unknown
+        self._separator = " " if vocabulary.target_unit.name == "tokens" else ""
+        self._source: deque[str] = deque(maxlen=REMEMBERED)
+        self._has_written = False
+        self.read = 0
+        self.unknown = 0
+
+    def push(self, text: str) -> list[int]:
+        """The numbers of the source symbols that are certain now; they count as read.
+
+        Raises:
+            DataError: It is not text.
+        """
+        if not isinstance(text, str):
+            raise DataError(f"text must be a string, got {type(text).__name__}")
+        return self._take(self._text.push(text))
+
+    def finish(self) -> list[int]:
+        """The numbers of the symbols that were waiting for more text."""
+        return self._take(self._text.finish())
+
+    def update(self, update: Update) -> TextUpdate:
+        """What a stream has brought, as text."""
+        return self._update(update.committed, update.tentative, update.delays, update.written)
+
+    def end(self, rest: Hypothesis) -> TextUpdate:
+        """The rest of the output, as text."""
+        count = len(rest.symbols)
+        return self._update(rest.symbols, (), (self.read + 1,) * count, rest.delays[:count])
+
+    def following(self, rest: Hypothesis) -> str:
+        """What the text would be after what is committed, if the rest were this one."""
+        return self._joined(self._names(rest.symbols, rest.delays[: len(rest.symbols)]))
+
+    def state(self) -> dict[str, Any]:
+        """All that is remembered, as numbers and strings."""
+        return {
+            "text": self._text.state(),
+            "source": {"symbols": list(self._source), "read": self.read},
+            "unknown": self.unknown,
+            "has_written": self._has_written,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on from a saved state, or is left as it was."""
+        source = deque(map(str, state["source"]["symbols"]), maxlen=REMEMBERED)
+        read, unknown = int(state["source"]["read"]), int(state["unknown"])
+        self._text.load_state(state["text"])
+        self._source, self.read, self.unknown = source, read, unknown
+        self._has_written = bool(state["has_written"])
+
+    def _take(self, symbols: Sequence[str]) -> list[int]:
+        numbers = self._vocabulary.source.numbers(symbols)
+        self._source.extend(symbols)
+        self.read += len(symbols)
+        self.unknown += numbers.count(UNK_ID)
+        return numbers
+
+    def _update(
+        self, committed: Sequence[int], tentative: Sequence[int], delays: tuple[int, ...], written: tuple[int, ...]
+    ) -> TextUpdate:
+        symbols = self._names(committed, written)
+        text = self._joined(symbols)
+        self._has_written = self._has_written or bool(symbols)
+        guesses = tuple(self._vocabulary.target.names[number] for number in tentative)
+        return TextUpdate(text, self._joined(guesses), symbols, delays, written, self.read, guesses)
+
+    def _joined(self, symbols: Sequence[str]) -> str:
+        """Text that goes on from what was written before."""
+        if not symbols:
+            return ""
+        before = self._separator if self._has_written else ""
+        return before + self._separator.join(symbols)
+
+    def _names(self, numbers: Sequence[int], written: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._name(number, at) for number, at in zip(numbers, written, strict=True))
+
+    def _name(self, number: int, written: int) -> str:
+        """A symbol as a string; an unknown one is copied from the source symbol that was read last when it came."""
+        if number == UNK_ID and self._copy_unknown:
+            back = self.read - written + 1  # 1 for the symbol that was read last, 0 for the end symbol
+            if 1 <= back <= len(self._source):
+                return self._source[-back]
+        return self._vocabulary.target.names[number]
 
 
 class TextStream:
@@ -58,7 +176,6 @@ class TextStream:
         copy_unknown: Whether an unknown symbol in the output is replaced by the source symbol it was written at.
 
     Attributes:
-        unknown: How many source symbols the model does not know.
         log_prob: ``log p(y|x)`` of the whole output, after :meth:`finish`; None before, and if nothing was read.
         is_complete: Whether the output ended in its end symbol, after :meth:`finish`.
     """
@@ -72,20 +189,16 @@ class TextStream:
         *,
         copy_unknown: bool = True,
     ) -> None:
-        self._text = ArrivingText(
-            vocabulary.source_unit, lowercase=vocabulary.lowercase, digits_to_hash=vocabulary.digits_to_hash
-        )
+        self._side = TextSide(vocabulary, copy_unknown=copy_unknown)
         self._stream = Stream(scorer, options, features)
-        self._vocabulary = vocabulary
-        self._copy_unknown = copy_unknown
-        self._separator = " " if vocabulary.target_unit.name == "tokens" else ""
-        self._source: deque[str] = deque(maxlen=REMEMBERED)
-        self._read = 0
-        self._has_written = False
         self._is_finished = False
-        self.unknown = 0
         self.log_prob: float | None = None
         self.is_complete = False
+
+    @property
+    def unknown(self) -> int:
+        """How many source symbols the model does not know."""
+        return self._side.unknown
 
     def push(self, text: str) -> TextUpdate:
         """Reads some more text, of any length.
@@ -94,11 +207,9 @@ class TextStream:
             DataError: It is not text.
             ModelError: The stream is finished.
         """
-        if not isinstance(text, str):
-            raise DataError(f"text must be a string, got {type(text).__name__}")
         if self._is_finished:
             raise ModelError("the stream is finished already and reads no more; open a new one")
-        return self._pushed(self._text.push(text))
+        return self._side.update(self._stream.push(self._side.push(text)))
 
     def finish(self) -> TextUpdate:
         """Ends the input; the update has the rest of the output. A stream that has read nothing writes nothing.
@@ -108,33 +219,17 @@ class TextStream:
         """
         if self._is_finished:
             raise ModelError("the stream is finished already; open a new one")
-        before = self._pushed(self._text.finish())
+        before = self._side.update(self._stream.push(self._side.finish()))
         self._is_finished = True
-        if not self._read:
+        if not self._side.read:
             return before
         rest = self._stream.finish()
         self.log_prob, self.is_complete = rest.log_prob, rest.is_complete
-        count = len(rest.symbols)
-        after = self._update(rest.symbols, (), (self._read + 1,) * count, rest.delays[:count])
-        return TextUpdate(
-            before.committed + after.committed,
-            "",
-            before.symbols + after.symbols,
-            before.delays + after.delays,
-            before.written + after.written,
-            self._read,
-        )
+        return before.followed_by(self._side.end(rest))
 
     def state_dict(self) -> dict[str, Any]:
         """All that the stream remembers, as tensors, numbers and strings, for ``torch.save``; nothing in it is code."""
-        return {
-            "stream": self._stream.state_dict(),
-            "text": self._text.state(),
-            "source": {"symbols": list(self._source), "read": self._read},
-            "unknown": self.unknown,
-            "has_written": self._has_written,
-            "is_finished": self._is_finished,
-        }
+        return {"stream": self._stream.state_dict(), **self._side.state(), "is_finished": self._is_finished}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a saved state, which must come from a stream of the same model with the same settings.
@@ -146,46 +241,15 @@ class TextStream:
         missing = [name for name in _STATE if name not in state]
         if missing:
             raise ModelError(f"this is not the state of a text stream: {', '.join(missing)} missing")
+        before = self._side.state()
         try:
-            source = deque(map(str, state["source"]["symbols"]), maxlen=REMEMBERED)
-            read, unknown = int(state["source"]["read"]), int(state["unknown"])
+            self._side.load_state(state)
             self._stream.load_state_dict(state["stream"])
-            self._text.load_state(state["text"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:
+            self._side.load_state(before)
+            if not isinstance(error, KeyError | TypeError | ValueError | AttributeError):
+                raise
             if isinstance(error, DataError | ModelError) or type(error).__module__.startswith("ssnt"):
                 raise
             raise ModelError(f"this is not the state of a text stream: {type(error).__name__}: {error}") from None
-        self._source, self._read, self.unknown = source, read, unknown
-        self._has_written, self._is_finished = bool(state["has_written"]), bool(state["is_finished"])
-
-    def _pushed(self, symbols: Sequence[str]) -> TextUpdate:
-        numbers = self._vocabulary.source.numbers(symbols)
-        update = self._stream.push(numbers)
-        self._source.extend(symbols)
-        self._read += len(symbols)
-        self.unknown += numbers.count(UNK_ID)
-        return self._update(update.committed, update.tentative, update.delays, update.written)
-
-    def _update(
-        self, committed: Sequence[int], tentative: Sequence[int], delays: tuple[int, ...], written: tuple[int, ...]
-    ) -> TextUpdate:
-        symbols = tuple(self._name(number, at) for number, at in zip(committed, written, strict=True))
-        text = self._joined(symbols)
-        self._has_written = self._has_written or bool(symbols)
-        guess = self._joined([self._name(number, None) for number in tentative])
-        return TextUpdate(text, guess, symbols, delays, written, self._read)
-
-    def _joined(self, symbols: Sequence[str]) -> str:
-        """Text that goes on from what was written before."""
-        if not symbols:
-            return ""
-        before = self._separator if self._has_written else ""
-        return before + self._separator.join(symbols)
-
-    def _name(self, number: int, written: int | None) -> str:
-        """A symbol as a string; an unknown one is copied from the source symbol that was read last when it came."""
-        if number == UNK_ID and self._copy_unknown and written is not None:
-            back = self._read - written + 1  # 1 for the symbol that was read last, 0 for the end symbol
-            if 1 <= back <= len(self._source):
-                return self._source[-back]
-        return self._vocabulary.target.names[number]
+        self._is_finished = bool(state["is_finished"])

@@ -49,6 +49,7 @@ from ssnt.pipeline.results import (
 from ssnt.pipeline.settings import SearchSettings, StreamSettings, plan_search, plan_stream
 from ssnt.pipeline.streaming import stream_sources
 from ssnt.pipeline.text_stream import TextStream
+from ssnt.pipeline.text_streams import TextStreams
 from ssnt.types import Batch, Example, Hypothesis
 
 
@@ -214,6 +215,10 @@ class Transducer:
         """The vocabulary of the model that is used for an input with these tags; a single model has but one."""
         return self.vocabulary
 
+    def transducer_for(self, tags: Iterable[str]) -> Transducer:
+        """What is used for an input with these tags: this one, unless there is a model for each tag set."""
+        return self
+
     def transduce(
         self,
         texts: Sequence[str],
@@ -360,16 +365,41 @@ class Transducer:
             ConfigError: A setting is out of range.
         """
         self.require_online("stream")
+        numbers = self.stream_tags(tags)
+        features = self._features([numbers]) if self.has_tags else None
+        options, copy_unknown = plan_stream(self.config, **settings)
+        self.model.eval()
+        return TextStream(make_scorer(self.model), self.vocabulary, options, features, copy_unknown=copy_unknown)
+
+    def streams(self, **settings: Unpack[StreamSettings]) -> TextStreams:
+        """Streams that are stepped together, each at its own pace; they are opened with :meth:`TextStreams.open`.
+
+        Args:
+            **settings: How to write, the same for all; see :class:`StreamSettings`.
+
+        Raises:
+            ModelError: The model has to see the whole input, or has no alignment.
+            ConfigError: A setting is out of range.
+        """
+        self.require_online("stream")
+        options, copy_unknown = plan_stream(self.config, **settings)
+        self.model.eval()
+        features_of = self._features if self.has_tags else None
+        scorer = make_scorer(self.model)
+        return TextStreams(scorer, self.vocabulary, options, features_of=features_of, copy_unknown=copy_unknown)
+
+    def stream_tags(self, tags: Iterable[str] | None) -> list[int]:
+        """The numbers of the tags of a stream, those left out that the model does not know.
+
+        Raises:
+            DataError: There are tags for a model without, or none for a model with tags.
+        """
         known = () if tags is None else checked_tags(tags)
         if self.has_tags and tags is None:
             raise DataError(f"tags: {HOW_TO_GIVE_TAGS}")
         if known and not self.has_tags:
             raise DataError(f"tags: {HOW_TO_LEAVE_TAGS}")
-        numbers, _ = self.vocabulary.tag_numbers(known)
-        features = tag_features([numbers]).to(self.device) if self.has_tags else None
-        options, copy_unknown = plan_stream(self.config, **settings)
-        self.model.eval()
-        return TextStream(make_scorer(self.model), self.vocabulary, options, features, copy_unknown=copy_unknown)
+        return list(self.vocabulary.tag_numbers(known)[0])
 
     def stream_each(
         self, examples: Sequence[Example], *, batch_size: int = 64, **settings: Unpack[StreamSettings]
@@ -430,6 +460,10 @@ class Transducer:
         """What searches over whole inputs are asked of."""
         scorer: Scorer[Any, Any] = make_scorer(self.model)
         return scorer
+
+    def _features(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Numbers of tags as the model takes them."""
+        return tag_features(rows).to(self.device)
 
     def _nll(self, batch: Batch) -> Tensor:
         """``-log p(y|x)`` of every pair of a batch, ``(B,)``."""

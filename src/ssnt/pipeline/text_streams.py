@@ -1,0 +1,237 @@
+"""Many text streams that are stepped together, each at its own pace."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ssnt.data.vocab import Vocabulary
+from ssnt.decode import StreamBatch, StreamingScorer, StreamOptions, open_streams
+from ssnt.decode.stream import Update, joined_updates
+from ssnt.errors import DataError, ModelError
+from ssnt.pipeline.text_stream import TextSide, TextUpdate
+from ssnt.types import Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class StreamOutput:
+    """One of the outputs that a stream ends with.
+
+    Attributes:
+        text: What follows the text that was committed before the input ended.
+        hypothesis: The same as numbers, with the probability of the whole output.
+    """
+
+    text: str
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True)
+class StreamAnswer:
+    """What a stream has to say, once all that it was fed is read.
+
+    Attributes:
+        stream: Which one.
+        update: What is new since the last answer.
+        numbers: The source symbols read since then, without the end symbol, as numbers.
+        committed: The newly committed symbols, as numbers.
+        tentative: The tentative ones, as numbers.
+        is_end: Whether the stream has ended.
+        outputs: At its end all outputs that were kept, most probable first; none if nothing was read.
+        unknown: How many source symbols of the whole stream the model does not know.
+    """
+
+    stream: int
+    update: TextUpdate
+    numbers: tuple[int, ...]
+    committed: tuple[int, ...]
+    tentative: tuple[int, ...]
+    is_end: bool = False
+    outputs: tuple[StreamOutput, ...] = ()
+    unknown: int = 0
+
+
+@dataclass
+class _Member:
+    """A stream between two steps.
+
+    Attributes:
+        side: Its text.
+        tags: Numbers of its tags.
+        waiting: Source symbols that are still to be read.
+        read: Those that have been read since the last answer.
+        updates: What they have brought.
+        is_asked: Whether an answer is due when nothing waits any more.
+        is_ending: Whether the input ends when nothing waits any more.
+    """
+
+    side: TextSide
+    tags: tuple[int, ...]
+    waiting: deque[int] = field(default_factory=deque)
+    read: list[int] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    is_asked: bool = False
+    is_ending: bool = False
+
+
+class TextStreams:
+    """Streams of one model with the same settings, stepped as one batch; see :meth:`ssnt.Transducer.streams`.
+
+    Streams come and go, and are fed text of any length at any time. :meth:`step` reads one symbol of each stream that
+    has any to read, so that nobody waits for somebody else's long text.
+
+    Args:
+        scorer: A model with a unidirectional encoder.
+        vocabulary: Its symbols.
+        options: The settings.
+        features_of: Makes the tags of several streams, as numbers, what the model takes; None if it has none.
+        copy_unknown: Whether an unknown symbol in the output is replaced by the source symbol it was written at.
+    """
+
+    def __init__(
+        self,
+        scorer: StreamingScorer[Any, Any, Any],
+        vocabulary: Vocabulary,
+        options: StreamOptions,
+        *,
+        features_of: Callable[[Sequence[Sequence[int]]], Tensor] | None = None,
+        copy_unknown: bool = True,
+    ) -> None:
+        self._scorer = scorer
+        self._vocabulary = vocabulary
+        self._options = options
+        self._features_of = features_of
+        self._copy_unknown = copy_unknown
+        self._members: dict[int, _Member] = {}
+        self._count = 0
+        # Rows of the batch; streams that are new are given theirs when they are first stepped.
+        self._batch: StreamBatch[Any, Any, Any] | None = None
+        self._rows: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def open(self, tags: Iterable[int] = ()) -> int:
+        """Opens a stream.
+
+        Args:
+            tags: Numbers of its tags, for a model that has them.
+
+        Returns:
+            Its number, which no other stream has had.
+        """
+        side = TextSide(self._vocabulary, copy_unknown=self._copy_unknown)
+        self._count += 1
+        self._members[self._count] = _Member(side, tuple(tags))
+        return self._count
+
+    def feed(self, stream: int, text: str) -> None:
+        """Gives a stream text to read; the answer comes from the step that reads the last of it.
+
+        Raises:
+            DataError: It is not text, or there is no such stream.
+            ModelError: Its input has ended.
+        """
+        member = self._open_member(stream)
+        member.waiting.extend(member.side.push(text))
+        member.is_asked = True
+
+    def end(self, stream: int) -> None:
+        """Ends the input of a stream; the answer comes from the step that reads the last of it.
+
+        Raises:
+            DataError: There is no such stream.
+            ModelError: Its input has ended already.
+        """
+        member = self._open_member(stream)
+        member.waiting.extend(member.side.finish())
+        member.is_asked = member.is_ending = True
+
+    def close(self, stream: int) -> None:
+        """Forgets a stream, whatever it has to say; one that is not there any more is no mistake."""
+        self._members.pop(stream, None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a step would do nothing."""
+        return not any(member.is_asked for member in self._members.values())
+
+    def step(self) -> list[StreamAnswer]:
+        """Reads one symbol of each stream that has one to read.
+
+        Returns:
+            The answers of the streams that have read all they were fed; a stream that has ended is forgotten.
+        """
+        self._arrange()
+        self._read()
+        due = {key: one for key, one in self._members.items() if one.is_asked and not one.waiting}
+        ended = self._ended([key for key, one in due.items() if one.is_ending])
+        return [self._answer(key, one, ended) for key, one in due.items()]
+
+    def _open_member(self, stream: int) -> _Member:
+        if stream not in self._members:
+            raise DataError(f"stream: there is no stream {stream}, or it has ended")
+        member = self._members[stream]
+        if member.is_ending:
+            raise ModelError("the stream is finished already and reads no more; open a new one")
+        return member
+
+    def _arrange(self) -> None:
+        """Gives new streams a row, and takes those of streams that are gone."""
+        gone = [row for row, key in enumerate(self._rows) if key not in self._members]
+        if len(gone) == len(self._rows):
+            self._batch, self._rows = None, []
+        elif gone and self._batch is not None:
+            self._batch.remove(gone)
+            self._rows = [key for key in self._rows if key in self._members]
+        known = set(self._rows)
+        new = [key for key, one in self._members.items() if key not in known and one.is_asked]
+        if not new:
+            return
+        features = None if self._features_of is None else self._features_of([self._members[key].tags for key in new])
+        if self._batch is None:
+            self._batch = open_streams(self._scorer, len(new), self._options, features)
+        else:
+            self._batch.add(len(new), features)
+        self._rows += new
+
+    def _read(self) -> None:
+        symbols: list[int | None] = []
+        for key in self._rows:
+            member = self._members[key]
+            symbols.append(member.waiting.popleft() if member.waiting else None)
+        if self._batch is None:
+            return
+        for key, symbol, update in zip(self._rows, symbols, self._batch.push(symbols), strict=True):
+            if symbol is not None or self._members[key].is_asked:
+                self._members[key].updates.append(update)
+            if symbol is not None:
+                self._members[key].read.append(symbol)
+
+    def _ended(self, keys: list[int]) -> dict[int, list[Hypothesis]]:
+        """The outputs of streams whose input ends now; a stream that has read nothing has none."""
+        keys = [key for key in keys if self._members[key].side.read]
+        if not keys or self._batch is None:
+            return {}
+        places = {key: row for row, key in enumerate(self._rows)}
+        return dict(zip(keys, self._batch.finish([places[key] for key in keys]), strict=True))
+
+    def _answer(self, key: int, member: _Member, ended: dict[int, list[Hypothesis]]) -> StreamAnswer:
+        joined = joined_updates(member.updates)
+        update, numbers = member.side.update(joined), tuple(member.read)
+        committed, tentative, outputs = joined.committed, joined.tentative, ended.get(key, [])
+        member.updates, member.read, member.is_asked = [], [], False
+        texts = tuple(StreamOutput(member.side.following(one), one) for one in outputs)
+        if member.is_ending:
+            del self._members[key]
+        if outputs:
+            update = update.followed_by(member.side.end(outputs[0]))
+            committed, tentative = committed + outputs[0].symbols, ()
+        return StreamAnswer(
+            key, update, numbers, committed, tentative, member.is_ending, texts, unknown=member.side.unknown
+        )
