@@ -34,7 +34,8 @@ def test_streams_that_come_and_go_write_what_each_would_alone(settings, seed):
     asked: set[int] = set()
     while todo or live:
         if todo and generator.random() < 0.6:
-            key = streams.open()
+            key = len(got)
+            streams.open(key)
             live[key] = (todo.pop()[1], 0)
             got[key], pieces_by_stream[key] = [], live[key][0]
         for key in [key for key in live if key not in asked and generator.random() < 0.5]:
@@ -65,7 +66,9 @@ def test_streams_that_come_and_go_write_what_each_would_alone(settings, seed):
 
 def test_a_long_text_keeps_nobody_waiting():
     streams = make_transducer().streams()
-    long, short = streams.open(), streams.open()
+    long, short = "long", "short"
+    streams.open(long)
+    streams.open(short)
     streams.feed(long, "abc" * 50)
     streams.feed(short, "ab")  # of which one letter is certain
     assert [answer.stream for answer in streams.step()] == [short]
@@ -78,13 +81,15 @@ def test_a_long_text_keeps_nobody_waiting():
 def test_outputs_at_the_end_are_whole_texts_after_what_was_committed():
     transducer = copying_transducer()
     streams = transducer.streams(beam=4)
-    key = streams.open()
-    streams.feed(key, "abcab")
+    key = "one"
+    streams.open(key)
+    streams.feed(key, "abcab")  # of which the last letter waits for what may combine with it
     (first,) = [answer for _ in range(9) for answer in streams.step()]
     streams.end(key)
     (last,) = [answer for _ in range(9) for answer in streams.step()]
     assert first.update.committed + last.outputs[0].text == "gabcab"
     assert first.update.committed + last.update.committed == "gabcab"
+    assert all(answer.text for answer in last.outputs)
     assert len(last.outputs) > 1
     assert first.numbers + last.numbers == tuple(transducer.vocabulary.source.numbers("abcab"))
 
@@ -92,8 +97,9 @@ def test_outputs_at_the_end_are_whole_texts_after_what_was_committed():
 def test_tags_go_with_their_stream():
     transducer = copying_transducer(tags=("up", "down"))
     streams = transducer.streams()
-    keys = {tag: streams.open(transducer.stream_tags([tag])) for tag in ("up", "down")}
-    for key in keys.values():
+    keys = {"up": 1, "down": 2}
+    for tag, key in keys.items():
+        streams.open(key, transducer.stream_tags([tag]))
         streams.feed(key, "abc")
         streams.end(key)
     answers = {answer.stream: answer for _ in range(6) for answer in streams.step()}
@@ -104,7 +110,9 @@ def test_tags_go_with_their_stream():
 
 def test_a_stream_can_be_closed_in_the_middle():
     streams = make_transducer().streams()
-    one, two = streams.open(), streams.open()
+    one, two = "one", "two"
+    streams.open(one)
+    streams.open(two)
     streams.feed(one, "abcabc")
     streams.feed(two, "abcabc")
     streams.step()
@@ -113,15 +121,22 @@ def test_a_stream_can_be_closed_in_the_middle():
     answers = [answer.stream for _ in range(6) for answer in streams.step()]
     assert answers == [two]
     streams.close(two)
+    streams.open(two)  # a new one of the same name begins anew
+    streams.feed(two, "ab")
+    assert [answer.update.read for answer in streams.step()] == [1]
+    streams.close(two)
     assert streams.is_idle
     assert streams.step() == []
 
 
 def test_mistakes_are_named():
     streams = make_transducer().streams()
-    key = streams.open()
+    key = "one"
+    streams.open(key)
     with pytest.raises(DataError, match="text must be a string"):
         streams.feed(key, 3)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="'one' already"):
+        streams.open(key)
     with pytest.raises(DataError, match="no stream 99"):
         streams.feed(99, "a")
     streams.end(key)

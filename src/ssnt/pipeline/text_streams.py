@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ class StreamOutput:
     """One of the outputs that a stream ends with.
 
     Attributes:
-        text: What follows the text that was committed before the input ended.
+        text: What follows the text of earlier answers.
         hypothesis: The same as numbers, with the probability of the whole output.
     """
 
@@ -46,7 +46,7 @@ class StreamAnswer:
         unknown: How many source symbols of the whole stream the model does not know.
     """
 
-    stream: int
+    stream: Hashable
     update: TextUpdate
     numbers: tuple[int, ...]
     committed: tuple[int, ...]
@@ -61,6 +61,7 @@ class _Member:
     """A stream between two steps.
 
     Attributes:
+        name: What it is called.
         side: Its text.
         tags: Numbers of its tags.
         waiting: Source symbols that are still to be read.
@@ -68,8 +69,11 @@ class _Member:
         updates: What they have brought.
         is_asked: Whether an answer is due when nothing waits any more.
         is_ending: Whether the input ends when nothing waits any more.
+        has_row: Whether it is part of the batch.
+        is_gone: Whether it was closed or has ended, so that its row can go.
     """
 
+    name: Hashable
     side: TextSide
     tags: tuple[int, ...]
     waiting: deque[int] = field(default_factory=deque)
@@ -77,6 +81,8 @@ class _Member:
     updates: list[Update] = field(default_factory=list)
     is_asked: bool = False
     is_ending: bool = False
+    has_row: bool = False
+    is_gone: bool = False
 
 
 class TextStreams:
@@ -107,30 +113,33 @@ class TextStreams:
         self._options = options
         self._features_of = features_of
         self._copy_unknown = copy_unknown
-        self._members: dict[int, _Member] = {}
-        self._count = 0
+        self._members: dict[Hashable, _Member] = {}
         # Rows of the batch; streams that are new are given theirs when they are first stepped.
         self._batch: StreamBatch[Any, Any, Any] | None = None
-        self._rows: list[int] = []
+        self._rows: list[_Member] = []
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def open(self, tags: Iterable[int] = ()) -> int:
+    def __contains__(self, stream: Hashable) -> bool:
+        return stream in self._members
+
+    def open(self, stream: Hashable, tags: Iterable[int] = ()) -> None:
         """Opens a stream.
 
         Args:
+            stream: What it is to be called; a name is free again when its stream has ended or was closed.
             tags: Numbers of its tags, for a model that has them.
 
-        Returns:
-            Its number, which no other stream has had.
+        Raises:
+            DataError: There is one of this name.
         """
+        if stream in self._members:
+            raise DataError(f"stream: there is a stream {stream!r} already; close it first, or use another name")
         side = TextSide(self._vocabulary, copy_unknown=self._copy_unknown)
-        self._count += 1
-        self._members[self._count] = _Member(side, tuple(tags))
-        return self._count
+        self._members[stream] = _Member(stream, side, tuple(tags))
 
-    def feed(self, stream: int, text: str) -> None:
+    def feed(self, stream: Hashable, text: str) -> None:
         """Gives a stream text to read; the answer comes from the step that reads the last of it.
 
         Raises:
@@ -141,7 +150,7 @@ class TextStreams:
         member.waiting.extend(member.side.push(text))
         member.is_asked = True
 
-    def end(self, stream: int) -> None:
+    def end(self, stream: Hashable) -> None:
         """Ends the input of a stream; the answer comes from the step that reads the last of it.
 
         Raises:
@@ -152,14 +161,20 @@ class TextStreams:
         member.waiting.extend(member.side.finish())
         member.is_asked = member.is_ending = True
 
-    def close(self, stream: int) -> None:
+    def close(self, stream: Hashable) -> None:
         """Forgets a stream, whatever it has to say; one that is not there any more is no mistake."""
-        self._members.pop(stream, None)
+        if stream in self._members:
+            self._forget(self._members[stream])
 
     @property
     def is_idle(self) -> bool:
         """Whether a step would do nothing."""
         return not any(member.is_asked for member in self._members.values())
+
+    @property
+    def reading(self) -> int:
+        """How many streams have a symbol to read."""
+        return sum(bool(member.waiting) for member in self._members.values())
 
     def step(self) -> list[StreamAnswer]:
         """Reads one symbol of each stream that has one to read.
@@ -169,69 +184,71 @@ class TextStreams:
         """
         self._arrange()
         self._read()
-        due = {key: one for key, one in self._members.items() if one.is_asked and not one.waiting}
-        ended = self._ended([key for key, one in due.items() if one.is_ending])
-        return [self._answer(key, one, ended) for key, one in due.items()]
+        due = [member for member in self._members.values() if member.is_asked and not member.waiting]
+        ending = [member for member in due if member.is_ending]
+        outputs = dict(zip(map(id, ending), self._ended(ending), strict=True))
+        return [self._answer(member, outputs.get(id(member), [])) for member in due]
 
-    def _open_member(self, stream: int) -> _Member:
+    def _open_member(self, stream: Hashable) -> _Member:
         if stream not in self._members:
-            raise DataError(f"stream: there is no stream {stream}, or it has ended")
+            raise DataError(f"stream: there is no stream {stream!r}, or it has ended")
         member = self._members[stream]
         if member.is_ending:
             raise ModelError("the stream is finished already and reads no more; open a new one")
         return member
 
+    def _forget(self, member: _Member) -> None:
+        del self._members[member.name]
+        member.is_gone = True
+
     def _arrange(self) -> None:
         """Gives new streams a row, and takes those of streams that are gone."""
-        gone = [row for row, key in enumerate(self._rows) if key not in self._members]
+        gone = [row for row, member in enumerate(self._rows) if member.is_gone]
         if len(gone) == len(self._rows):
             self._batch, self._rows = None, []
         elif gone and self._batch is not None:
             self._batch.remove(gone)
-            self._rows = [key for key in self._rows if key in self._members]
-        known = set(self._rows)
-        new = [key for key, one in self._members.items() if key not in known and one.is_asked]
+            self._rows = [member for member in self._rows if not member.is_gone]
+        new = [member for member in self._members.values() if member.is_asked and not member.has_row]
         if not new:
             return
-        features = None if self._features_of is None else self._features_of([self._members[key].tags for key in new])
+        features = None if self._features_of is None else self._features_of([member.tags for member in new])
         if self._batch is None:
             self._batch = open_streams(self._scorer, len(new), self._options, features)
         else:
             self._batch.add(len(new), features)
         self._rows += new
+        for member in new:
+            member.has_row = True
 
     def _read(self) -> None:
-        symbols: list[int | None] = []
-        for key in self._rows:
-            member = self._members[key]
-            symbols.append(member.waiting.popleft() if member.waiting else None)
         if self._batch is None:
             return
-        for key, symbol, update in zip(self._rows, symbols, self._batch.push(symbols), strict=True):
-            if symbol is not None or self._members[key].is_asked:
-                self._members[key].updates.append(update)
+        symbols = [member.waiting.popleft() if member.waiting else None for member in self._rows]
+        for member, symbol, update in zip(self._rows, symbols, self._batch.push(symbols), strict=True):
+            if member.is_asked:
+                member.updates.append(update)
             if symbol is not None:
-                self._members[key].read.append(symbol)
+                member.read.append(symbol)
 
-    def _ended(self, keys: list[int]) -> dict[int, list[Hypothesis]]:
+    def _ended(self, members: list[_Member]) -> list[list[Hypothesis]]:
         """The outputs of streams whose input ends now; a stream that has read nothing has none."""
-        keys = [key for key in keys if self._members[key].side.read]
-        if not keys or self._batch is None:
-            return {}
-        places = {key: row for row, key in enumerate(self._rows)}
-        return dict(zip(keys, self._batch.finish([places[key] for key in keys]), strict=True))
+        places = {id(member): row for row, member in enumerate(self._rows)}
+        rows = [places[id(member)] for member in members if member.side.read]
+        found = iter(self._batch.finish(rows) if rows and self._batch is not None else [])
+        return [next(found) if member.side.read else [] for member in members]
 
-    def _answer(self, key: int, member: _Member, ended: dict[int, list[Hypothesis]]) -> StreamAnswer:
+    def _answer(self, member: _Member, outputs: list[Hypothesis]) -> StreamAnswer:
         joined = joined_updates(member.updates)
         update, numbers = member.side.update(joined), tuple(member.read)
-        committed, tentative, outputs = joined.committed, joined.tentative, ended.get(key, [])
+        committed, tentative = joined.committed, joined.tentative
         member.updates, member.read, member.is_asked = [], [], False
-        texts = tuple(StreamOutput(member.side.following(one), one) for one in outputs)
+        texts = tuple(StreamOutput(update.committed + member.side.following(one), one) for one in outputs)
         if member.is_ending:
-            del self._members[key]
+            self._forget(member)
         if outputs:
             update = update.followed_by(member.side.end(outputs[0]))
             committed, tentative = committed + outputs[0].symbols, ()
         return StreamAnswer(
-            key, update, numbers, committed, tentative, member.is_ending, texts, unknown=member.side.unknown
+            member.name, update, numbers, committed, tentative, member.is_ending, texts, unknown=member.side.unknown
         )

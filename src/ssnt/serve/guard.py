@@ -1,0 +1,148 @@
+"""What every request passes: size and time limits, the token, headers, logs and counts."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ssnt.serve.logs import log_event
+from ssnt.serve.measures import Measures
+from ssnt.serve.problems import ProblemError
+from ssnt.serve.settings import ServeSettings
+
+_GUARDED = ("/v1/", "/metrics")
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def is_token_right(settings: ServeSettings, given: str | None) -> bool:
+    """Whether a client may be served; how long the comparison takes does not tell how much of the token was right."""
+    if settings.token is None:
+        return True
+    return given is not None and hmac.compare_digest(given.encode(), settings.token.encode())
+
+
+def bearer(headers: Headers) -> str | None:
+    """The token in a request's headers."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def is_same_site(headers: Headers, allowed: Iterable[str]) -> bool:
+    """Whether a page that opens a socket is our own, or one that was allowed; programs send no origin."""
+    origin = headers.get("origin")
+    return origin is None or origin in allowed or urlsplit(origin).netloc == headers.get("host")
+
+
+class Guard:
+    """The outermost layer of the app.
+
+    Args:
+        app: What answers.
+        settings: Limits and token.
+        measures: Where requests are counted.
+        is_draining: Whether the service is about to stop: connections are closed after their answer.
+    """
+
+    def __init__(
+        self, app: ASGIApp, settings: ServeSettings, measures: Measures, is_draining: Callable[[], bool]
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._measures = measures
+        self._is_draining = is_draining
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request; sockets have guards of their own."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 500
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._add_headers(scope, MutableHeaders(scope=message))
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, send_on)
+        finally:
+            self._count(scope, status, time.perf_counter() - begun)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            headers = Headers(scope=scope)
+            is_guarded = scope["path"].startswith(_GUARDED) and scope["method"] != "OPTIONS"
+            if is_guarded and not is_token_right(self._settings, bearer(headers)):
+                raise ProblemError(401, "send the service's token: Authorization: Bearer TOKEN")
+            body = await self._body(headers, receive)
+        except ProblemError as problem:
+            await problem.response()(scope, receive, send)
+            return
+        await self._app(scope, _replayed(body, receive), send)
+
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        """The whole body, if it is not too large and does not take too long."""
+        limits = self._settings.limits
+        too_large = ProblemError(413, f"the body is larger than max_body_bytes ({limits.max_body_bytes})")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > limits.max_body_bytes:
+            raise too_large
+        parts, size, more = [], 0, True
+        while more:
+            try:
+                message = await asyncio.wait_for(receive(), limits.body_seconds)
+            except TimeoutError:
+                raise ProblemError(408, f"no more of the body has come for {limits.body_seconds:g} seconds") from None
+            if message["type"] == "http.disconnect":
+                raise ProblemError(400, "the body is incomplete")
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limits.max_body_bytes:
+                raise too_large
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    def _add_headers(self, scope: Scope, headers: MutableHeaders) -> None:
+        headers["x-content-type-options"] = "nosniff"
+        headers["referrer-policy"] = "no-referrer"
+        headers["content-security-policy"] = _PAGE_POLICY
+        if "cache-control" not in headers:
+            headers["cache-control"] = "no-store" if scope["path"].startswith("/v1/") else "no-cache"
+        if self._is_draining():
+            headers["connection"] = "close"
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        route = scope.get("route")
+        name = getattr(route, "path", "(none)")  # not the path itself, of which clients could make any number
+        self._measures.requests.labels(name, _known_method(scope["method"]), str(status)).inc()
+        self._measures.latency.labels(name).observe(seconds)
+        log_event("request", method=scope["method"], route=name, status=status, ms=round(seconds * 1000, 2))
+
+
+def _known_method(method: str) -> str:
+    return method if method in ("GET", "POST", "HEAD", "OPTIONS") else "(other)"
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that has been read already, then whatever else comes."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
