@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssnt.cli.serve import require_serving, say_where
+
 if TYPE_CHECKING:
     from ssnt.config import Config
     from ssnt.pipeline import Transducer
@@ -25,6 +27,12 @@ def quickstart(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew if the directory exists.")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Then serve it, with a page to watch it on; a model that is there is used.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port of --serve; 0 for any.")
+    ] = 8000,
 ) -> None:
     """Train on the embedded sample, evaluate, stream one word, draw its alignment: about a minute.
 
@@ -34,7 +42,31 @@ def quickstart(
     Examples:
       ssnt quickstart
       ssnt quickstart --out verbs --overwrite
+      ssnt quickstart --serve
     """
+    if serve:
+        require_serving()  # before a minute of training
+    if serve and not resume and not overwrite and (found := _trained(out)) is not None:
+        typer.echo(f"The model in {out} is there already; --overwrite trains it anew.")
+        _serve(found, out, port)
+        return
+    transducer = _train(out, epochs, resume=resume, overwrite=overwrite)
+    if serve:
+        typer.echo()
+        _serve(transducer, out, port)
+        return
+    typer.echo("\nNext:")
+    for line in (
+        f"  ssnt quickstart --out {out} --serve    watch it read and write, on a page",
+        f"  ssnt stream {out}                     type verbs and see them answered letter by letter",
+        f"  echo abzocken | ssnt predict {out}    the most probable participle",
+        "  ssnt train --train PAIRS.tsv --dev OTHERS.tsv --out MODEL    your own: input, tab, output",
+    ):
+        typer.echo(line)
+
+
+def _train(out: Path, epochs: int | None, *, resume: bool, overwrite: bool) -> Transducer:
+    """Trains, and shows what has come of it."""
     from ssnt.training import train
 
     config = _config(out, epochs)
@@ -45,13 +77,26 @@ def quickstart(
     _show_stream(transducer, SHOWN[0])
     picture = out / "alignment.png"
     _draw(transducer, picture)
-    typer.echo(f"\nThe alignment of {SHOWN[0]} with {SHOWN[1]} is drawn in {picture}\n\nNext:")
-    for line in (
-        f"  ssnt stream {out}                     type verbs and see them answered letter by letter",
-        f"  echo abzocken | ssnt predict {out}    the most probable participle",
-        "  ssnt train --train PAIRS.tsv --dev OTHERS.tsv --out MODEL    your own: input, tab, output",
-    ):
-        typer.echo(line)
+    typer.echo(f"\nThe alignment of {SHOWN[0]} with {SHOWN[1]} is drawn in {picture}")
+    return transducer
+
+
+def _trained(out: Path) -> Transducer | None:
+    """The model of an earlier quickstart, if there is one."""
+    from ssnt.errors import ModelError
+    from ssnt.pipeline import Transducer
+
+    try:
+        return Transducer.from_pretrained(out) if out.is_dir() else None
+    except ModelError:  # whatever is there, training says what to do about it
+        return None
+
+
+def _serve(transducer: Transducer, out: Path, port: int) -> None:
+    from ssnt.serve import ServedModel, WorkedExample, serve
+
+    model = ServedModel(out.resolve().name, transducer, WorkedExample(SHOWN[0], (), SHOWN[1]))
+    serve([model], port=port, on_start=say_where)
 
 
 def _config(out: Path, epochs: int | None) -> Config:

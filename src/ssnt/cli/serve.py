@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,6 +60,7 @@ def serve(
         ssnt serve verbs=model nouns=other --port 9000
         SSNT_TOKEN=secret ssnt serve model --host 0.0.0.0
     """
+    require_serving()
     from ssnt.serve import Limits, ServeSettings, is_loopback
     from ssnt.serve import serve as run
 
@@ -69,10 +71,22 @@ def serve(
     if token is None and not is_loopback(host):
         tell(f"anyone who can reach {host} can use the service; --token asks for a secret", "warning")
     served = [_load(one, device) for one in models]
-    run(served, settings, host=host, port=port, on_start=_say_where)
+    run(served, settings, host=host, port=port, on_start=say_where)
 
 
-def _say_where(address: str) -> None:
+def require_serving() -> None:
+    """Refuses to serve without what that needs.
+
+    Raises:
+        ConfigError: Something is not installed; the message says how to install it.
+    """
+    missing = [name for name in ("fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"serving needs {', '.join(missing)}, not installed here; run pip install 'ssnt[serve]'")
+
+
+def say_where(address: str) -> None:
+    """Tells where the service is, once it is there."""
     typer.echo(f"Serving at {address}  (Ctrl-C stops)")
 
 

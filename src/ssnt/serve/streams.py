@@ -166,7 +166,7 @@ class ServedStream:
         return {
             "type": "end",
             **update,
-            **_chances(0.0 if best is None else best.log_prob),
+            **_chances(None if best is None else best.log_prob),
             "is_complete": best is not None and best.is_complete,
             "unknown": answer.unknown,
             "outputs": [{"text": before + one.text, **_chances(one.hypothesis.log_prob)} for one in answer.outputs],
@@ -203,7 +203,10 @@ class ServedStream:
         return found if self.lattice is None else found | {"lattice": reply.lattice}
 
 
-def _chances(log_prob: float) -> dict[str, float | None]:
+def _chances(log_prob: float | None) -> dict[str, float | None]:
+    """A probability in both forms; a stream that has read nothing has none."""
+    if log_prob is None:
+        return {"log_prob": None, "probability": None}
     return {"log_prob": finite(log_prob), "probability": math.exp(log_prob)}
 
 
