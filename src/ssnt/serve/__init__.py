@@ -9,6 +9,7 @@ module          what
 ``settings``    what is allowed
 ``schemas``     what clients send and get, checked
 ``openapi``     the same as a description for tools
+``reference``   the same as a page
 ``answers``     results as JSON
 ``batching``    inputs that arrive together are worked on together
 ``streams``     streams are stepped together

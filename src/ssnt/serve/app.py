@@ -24,6 +24,7 @@ from ssnt.serve.measures import Measures
 from ssnt.serve.models import Models, ServedModel
 from ssnt.serve.openapi import describe
 from ssnt.serve.problems import ProblemError, tell_problems
+from ssnt.serve.reference import reference_page
 from ssnt.serve.schemas import AlignRequest, Pair, ScoreRequest, TransduceRequest, parse
 from ssnt.serve.settings import ServeSettings
 from ssnt.serve.sockets import Sockets
@@ -253,4 +254,4 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return page("docs.html")
+        return Response(reference_page(app.openapi()), media_type=_MEDIA_TYPES["html"])

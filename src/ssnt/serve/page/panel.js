@@ -226,8 +226,12 @@ export class Panel {
       this.#answered(EMPTY);
       return;
     }
-    if (this.#context.connection.isLost) return;
     this.#problem.hidden = true;
+    if (this.#context.connection.isLost) {
+      this.#isWaiting = true;
+      this.#draw();
+      return;
+    }
     if (this.#asker.feed(this.#text, this.#settings)) this.#isWaiting = true;
     if (this.#hasEnded) this.#asker.finish();
     this.#draw();
@@ -278,7 +282,9 @@ export class Panel {
     const frame = this.#frame;
     const isLive = this.#controls.isLive;
     const shown = this.#chosen > 0 ? frames.at(-1) : frame;
-    this.#output.draw(shown, { probability: chance, unknown, isLive, isWaiting: this.#isWaiting && !isLive });
+    // a stream answers within moments, and a flicker at each letter would be tiresome
+    const isStale = this.#isWaiting && (!isLive || this.#context.connection.isLost);
+    this.#output.draw(shown, { probability: chance, unknown, isLive, isWaiting: isStale });
     const canDraw = Boolean(frame.rows) && frame.target.length > 0 && frame.source.length > 0;
     this.#gridBox.hidden = !canDraw;
     if (canDraw) this.#grid.draw(frame);
@@ -290,7 +296,7 @@ export class Panel {
   #state(last) {
     if (!this.#problem.hidden) return "problem";
     if (!this.#text) return "empty";
-    if (this.#isWaiting && !this.#controls.isLive) return "waiting";
+    if (this.#isWaiting) return "waiting";
     return last.isEnd ? "ended" : "reading";
   }
 
