@@ -91,6 +91,7 @@ def test_outputs_at_the_end_are_whole_texts_after_what_was_committed():
     assert first.update.committed + last.update.committed == "gabcab"
     assert all(answer.text for answer in last.outputs)
     assert len(last.outputs) > 1
+    assert first.source + last.source == tuple("abcab")
     assert first.numbers + last.numbers == tuple(transducer.vocabulary.source.numbers("abcab"))
 
 

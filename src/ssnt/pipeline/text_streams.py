@@ -39,6 +39,7 @@ class StreamAnswer:
         stream: Which one.
         update: What is new since the last answer.
         numbers: The source symbols read since then, without the end symbol, as numbers.
+        source: The same as strings, those that the model does not know included.
         committed: The newly committed symbols, as numbers.
         tentative: The tentative ones, as numbers.
         is_end: Whether the stream has ended.
@@ -49,6 +50,7 @@ class StreamAnswer:
     stream: Hashable
     update: TextUpdate
     numbers: tuple[int, ...]
+    source: tuple[str, ...]
     committed: tuple[int, ...]
     tentative: tuple[int, ...]
     is_end: bool = False
@@ -250,5 +252,13 @@ class TextStreams:
             update = update.followed_by(member.side.end(outputs[0]))
             committed, tentative = committed + outputs[0].symbols, ()
         return StreamAnswer(
-            member.name, update, numbers, committed, tentative, member.is_ending, texts, unknown=member.side.unknown
+            stream=member.name,
+            update=update,
+            numbers=numbers,
+            source=member.side.last_read(len(numbers)),
+            committed=committed,
+            tentative=tentative,
+            is_end=member.is_ending,
+            outputs=texts,
+            unknown=member.side.unknown,
         )

@@ -12,7 +12,7 @@ from ssnt.dp import AlignmentDistribution
 from ssnt.errors import SsntError
 from ssnt.pipeline import StreamAnswer, Transducer
 from ssnt.serve.answers import rounded
-from ssnt.types import EOS_ID, Batch
+from ssnt.types import EOS_ID, Batch, End
 
 
 @dataclass
@@ -22,16 +22,20 @@ class LiveLattice:
     Attributes:
         transducer: The model.
         tags: Numbers of the stream's tags.
+        end: Where an output that is complete may end.
         max_cells: Up to which size the lattice is sent; a stream that outgrows it has none any more.
         source: Source symbols read, as numbers.
+        source_symbols: The same as strings.
         target: Symbols committed, as numbers.
         rows: The rows that were sent last.
     """
 
     transducer: Transducer
     tags: tuple[int, ...]
+    end: End
     max_cells: int
     source: list[int] = field(default_factory=list)
+    source_symbols: list[str] = field(default_factory=list)
     target: list[int] = field(default_factory=list)
     rows: list[list[float]] = field(default_factory=list)
     is_too_large: bool = False
@@ -41,6 +45,7 @@ class LiveLattice:
         if self.is_too_large:
             return None
         self.source += answer.numbers
+        self.source_symbols += answer.source
         self.target += answer.committed
         source, target = list(self.source), [*self.target, *answer.tentative]
         is_complete = bool(answer.outputs) and answer.outputs[0].hypothesis.is_complete
@@ -49,24 +54,24 @@ class LiveLattice:
         if is_complete:
             target.append(EOS_ID)
         if len(source) * len(target) > self.max_cells:
-            self.is_too_large, self.source, self.target, self.rows = True, [], [], []
+            self.is_too_large, self.source, self.source_symbols, self.target, self.rows = True, [], [], [], []
             return None
-        rows, path = self._solve(source, target)
+        rows, path = self._solve(source, target, self.end if is_complete else "any")
         first = next(
             (i for i, (old, new) in enumerate(zip(self.rows, rows, strict=False)) if old != new),
             min(len(self.rows), len(rows)),
         )
         self.rows = rows
-        names = self.transducer.vocabulary
+        names = self.transducer.vocabulary.target.names
         return {
-            "source_symbols": [names.source.names[number] for number in self.source],
-            "target_symbols": [names.target.names[number] for number in (*self.target, *answer.tentative)],
+            "source_symbols": list(self.source_symbols),
+            "target_symbols": [names[number] for number in (*self.target, *answer.tentative)],
             "first": first,
             "rows": rows[first:],
             "path": path,
         }
 
-    def _solve(self, source: Sequence[int], target: Sequence[int]) -> tuple[list[list[float]], list[int]]:
+    def _solve(self, source: Sequence[int], target: Sequence[int], end: End) -> tuple[list[list[float]], list[int]]:
         """Posterior rows, one a source position, without the zeros at their ends; and the best path."""
         if not source or not target:
             return [[] for _ in source], []
@@ -75,7 +80,7 @@ class LiveLattice:
         batch = Batch(src, torch.tensor([len(source)]), tgt, torch.tensor([len(target)]), features)
         with torch.no_grad():
             grid = self.transducer.model.grid(batch.to(self.transducer.device))
-            distribution = AlignmentDistribution.of(grid, end="any")
+            distribution = AlignmentDistribution.of(grid, end=end)
             try:
                 path = list(distribution.viterbi()[0].positions)
             except SsntError:  # by the limits of its arithmetic no path is left

@@ -242,7 +242,7 @@ class StreamPools:
             self._forget_empty_pools()
             self._pools[key] = _Pool(model.streams(**settings), self._thread, self._measures)
         pool = self._pools[key]
-        lattice = LiveLattice(model, numbers, self._max_lattice_cells) if wanted.lattice else None
+        lattice = LiveLattice(model, numbers, wanted.end, self._max_lattice_cells) if wanted.lattice else None
         self._opened += 1
         pool.count += 1
         stream = ServedStream(pool, self._opened, numbers, lattice, self._measures)

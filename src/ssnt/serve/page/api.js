@@ -45,10 +45,10 @@ export class Api {
     return this.#request("v1/models");
   }
 
-  /** @returns {Promise<boolean>} Whether the service is there. */
+  /** @returns {Promise<boolean>} Whether the service takes requests; while it stops it is alive but does not. */
   async isAlive() {
     try {
-      return (await fetch(new URL("healthz", ROOT), { cache: "no-store" })).ok;
+      return (await fetch(new URL("readyz", ROOT), { cache: "no-store" })).ok;
     } catch {
       return false;
     }

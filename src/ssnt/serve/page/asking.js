@@ -115,7 +115,7 @@ export class LiveAsker {
     }
   }
 
-  /** The next text opens another stream. Only a socket that was not closed for a reason of ours means a lost service. */
+  /** The next text opens another stream. A socket that was closed for no reason given means a lost service. */
   #closed(status) {
     this.#sent = null;
     if (status === 0 || status === UNAVAILABLE) this.#listener.onLost();

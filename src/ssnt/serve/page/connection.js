@@ -8,7 +8,10 @@ export class Connection {
   #timer = null;
   #tries = 0;
   #isProbing = false;
-  /** Called with the state whenever it changes. @type {Set<(state: {isLost: boolean, retryAt: number | null}) => void>} */
+  /**
+   * Called with the state whenever it changes.
+   * @type {Set<(state: {isLost: boolean, retryAt: number | null}) => void>}
+   */
   watchers = new Set();
   /** Called when the service has come back. @type {Set<() => void>} */
   returns = new Set();

@@ -22,9 +22,10 @@ export class Controls {
   constructor(model, limits, onChange) {
     const searches = model.is_online ? ["live", ...model.searches.filter((one) => one !== "online")] : model.searches;
     this.#search = choice("Search", searches, onChange);
-    this.#beam = slider("Beam", 1, limits.max_beam, Math.min(model.search.beam, limits.max_beam), (value) => String(value), onChange);
+    const { max_beam: widest } = limits;
+    this.#beam = slider("Beam", { min: 1, max: widest, value: Math.min(model.search.beam, widest) }, String, onChange);
     const words = (value) => (value > LONGEST_DELAY ? "no bound" : counted(value, "symbol"));
-    this.#delay = slider("Delay bound", 0, LONGEST_DELAY + 1, LONGEST_DELAY + 1, words, onChange);
+    this.#delay = slider("Delay bound", { min: 0, max: LONGEST_DELAY + 1, value: LONGEST_DELAY + 1 }, words, onChange);
     const controls = [this.#search, this.#beam, this.#delay];
     for (const { input } of controls) input.addEventListener("input", () => this.#show());
     this.element.append(
@@ -62,9 +63,9 @@ export class Controls {
   }
 }
 
-function slider(name, min, max, value, words, onChange) {
+function slider(name, range, words, onChange) {
   const id = newId("slider");
-  const input = el("input", { id, type: "range", min, max, step: 1, value });
+  const input = el("input", { id, type: "range", step: 1, ...range });
   const shown = el("output", { for: id });
   const show = () => {
     setText(shown, words(Number(input.value)));

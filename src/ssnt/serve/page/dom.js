@@ -13,7 +13,8 @@ export function newId(stem) {
 
 /**
  * @param {string} tag
- * @param {Object<string, any>} [props] Attributes; `text` for the content, `on` for listeners. Null and false are left out.
+ * @param {Object<string, any>} [props] Attributes, of which null and false are left out; `text` is the content, `on`
+ *     has listeners.
  * @param {...(Node | string)} children
  * @returns {HTMLElement}
  */

@@ -5,10 +5,14 @@ import { END, drawn, isRightToLeft } from "./symbols.js";
 const LARGEST_CELL = 38;
 const LEAST_CELL = 17;
 const LARGEST_FONT = 16;
+const LEAST_FONT = 11;
+/** A rough width of a letter, in units of the font size. */
+const EM = 0.62;
 /** From this many symbols on the cells get smaller, as in the library's own pictures. */
 const FULL_SIZE_COUNT = 14;
 /** The widest label, in cells; a longer one is cut. */
 const LONGEST_LABEL = 14;
+const WIDE = /[\u1100-\u115f\u2e80-\u9fff\uac00-\ud7a3\uff00-\uff60]/;
 
 /**
  * @typedef {object} Layout
@@ -23,6 +27,8 @@ const LONGEST_LABEL = 14;
  * @property {string[]} columnLabels
  * @property {(column: number) => number} x Left side of a column.
  * @property {(row: number) => number} y Top of a row.
+ * @property {number} beside Width of the band of row labels.
+ * @property {number} above Height of the band of column labels.
  * @property {number} labelX Where the row labels are anchored.
  * @property {number} labelY Where the column labels stand.
  */
@@ -40,14 +46,16 @@ export function layOut(source, target, { available, isSwapped }) {
   const isMirrored = isRightToLeft(across);
   const count = Math.max(down.length, across.length, 1);
   const wanted = LARGEST_CELL * Math.min(1, Math.sqrt(FULL_SIZE_COUNT / count));
-  const beside = 0.62 * LARGEST_FONT * longest(rowLabels) + 12;
-  const fitting = (available - beside) / Math.max(across.length, 1);
+  const widest = longest(rowLabels);
+  const besideAt = (size) => EM * size * widest + 12;
+  const fitting = (available - besideAt(fontOf(wanted))) / Math.max(across.length, 1);
   const cell = Math.floor(Math.max(LEAST_CELL, Math.min(wanted, fitting)));
-  const font = Math.max(11, Math.min(LARGEST_FONT, Math.round(0.5 * cell)));
-  const above = 0.62 * font * longest(columnLabels.filter((label) => label !== END));
-  const isSlanted = above > 1.15 * cell;
-  const labelHeight = isSlanted ? 0.72 * above + font : 1.8 * font;
-  const tail = isSlanted ? 0.72 * above : 4;
+  const font = fontOf(cell);
+  const beside = besideAt(font);
+  const labelWidth = EM * font * longest(columnLabels.filter((label) => label !== END));
+  const isSlanted = labelWidth > 1.15 * cell;
+  const labelHeight = isSlanted ? 0.72 * labelWidth + font : 1.8 * font;
+  const tail = isSlanted ? 0.72 * labelWidth : 4;
   const body = cell * across.length;
   const left = isMirrored ? tail : beside;
   return {
@@ -62,6 +70,8 @@ export function layOut(source, target, { available, isSwapped }) {
     columnLabels,
     x: (column) => left + cell * (isMirrored ? across.length - 1 - column : column),
     y: (row) => labelHeight + cell * row,
+    beside,
+    above: labelHeight,
     labelX: isMirrored ? left + body + 8 : left - 8,
     labelY: labelHeight - 0.45 * font,
   };
@@ -108,6 +118,10 @@ export function centre(layout, i, j) {
   return { x: layout.x(column) + layout.cell / 2, y: layout.y(row) + layout.cell / 2 };
 }
 
+function fontOf(cell) {
+  return Math.max(LEAST_FONT, Math.min(LARGEST_FONT, Math.round(0.5 * cell)));
+}
+
 function short(symbol) {
   const label = [...drawn(symbol)];
   return label.length > LONGEST_LABEL ? `${label.slice(0, LONGEST_LABEL - 1).join("")}…` : label.join("");
@@ -117,7 +131,7 @@ function short(symbol) {
 function longest(labels) {
   const lengths = labels.map((label) => {
     const letters = [...label.replace(/\p{M}/gu, "")];
-    return letters.reduce((sum, letter) => sum + (/[\u1100-\u115f\u2e80-\u9fff\uac00-\ud7a3\uff00-\uff60]/.test(letter) ? 1.7 : 1), 0);
+    return letters.reduce((sum, letter) => sum + (WIDE.test(letter) ? 1.7 : 1), 0);
   });
   return Math.max(1, ...lengths);
 }

@@ -1,7 +1,8 @@
 /** The alignment grid on the screen: drawn live, explored by pointer, touch or keyboard. */
 
+import { Axes } from "./axes.js";
 import { el, setAttributes, setText, svg } from "./dom.js";
-import { columnLabelPlace, layOut, pathOf } from "./geometry.js";
+import { centre, layOut, pathOf } from "./geometry.js";
 import { END, drawn, probability, spoken } from "./symbols.js";
 
 const GAP = 1;
@@ -10,7 +11,6 @@ export class GridView {
   /** @type {HTMLElement} */
   element;
   #svg = svg("svg", { role: "grid", class: "grid" });
-  #columns = svg("g", { role: "row", class: "labels" });
   #body = svg("g", { role: "presentation" });
   #marks = svg("g", { "aria-hidden": "true", class: "marks" });
   #committedLine = svg("polyline", { class: "path" });
@@ -21,9 +21,9 @@ export class GridView {
   #tipWhere = el("span", {});
   #tipChance = el("strong", {});
   #tipPath = el("span", { class: "on-path", text: "on the best path" });
-  /** Rows of the picture: `{group, label, cells}`. */
+  /** Rows of the picture: `{group, cells}`. */
   #rows = [];
-  #labels = [];
+  #axes = new Axes();
   /** @type {import("./types.js").Frame | null} */
   #frame = null;
   #layout = null;
@@ -33,7 +33,7 @@ export class GridView {
 
   constructor() {
     this.#marks.append(this.#committedLine, this.#tentativeLine, this.#dots, this.#cursor);
-    this.#svg.append(this.#columns, this.#body, this.#marks);
+    this.#svg.append(this.#body, this.#marks, this.#axes.element);
     this.#tip.append(this.#tipWhere, this.#tipChance, this.#tipPath);
     this.element = el("div", { class: "grid-scroll" }, this.#svg, this.#tip);
     this.#listen();
@@ -58,8 +58,24 @@ export class GridView {
 
   /** @param {import("./types.js").Frame} frame */
   draw(frame) {
+    const before = this.#frame;
     this.#frame = frame;
     this.#redraw();
+    const size = (one) => one.source.length + one.target.length;
+    const hasGrown = !before || size(frame) > size(before);
+    if (hasGrown && !this.#svg.contains(document.activeElement)) this.#follow();
+  }
+
+  /** Of a grid that is larger than its place, what was written last is in view. */
+  #follow() {
+    const { path } = this.#frame;
+    if (!this.#layout || !path.length) return;
+    const { x, y } = centre(this.#layout, path.at(-1), path.length - 1);
+    const { clientWidth, clientHeight } = this.element;
+    const margin = 2 * this.#layout.cell;
+    this.element.scrollLeft = this.#layout.isMirrored ? x - margin : x + margin - clientWidth;
+    this.element.scrollTop = y + margin - clientHeight;
+    this.#axes.stay(this.element);
   }
 
   #redraw() {
@@ -77,47 +93,21 @@ export class GridView {
       "aria-label": this.#summary(),
     });
     this.#svg.style.fontSize = `${layout.font}px`;
-    this.#drawColumns(layout);
     this.#drawRows(layout);
     this.#drawPath(layout);
+    this.#axes.draw(layout, (j) => this.#isTentative(j));
+    this.#axes.stay(this.element);
     this.#keepActive();
     this.#restoreTip();
   }
 
-  #drawColumns(layout) {
-    resize(this.#labels, layout.columnLabels.length, () => {
-      const label = svg("text", { role: "columnheader" });
-      this.#columns.append(label);
-      return label;
-    });
-    this.#labels.forEach((label, column) => {
-      setText(label, layout.columnLabels[column]);
-      const symbol = (layout.isSwapped ? this.#frame.source : this.#frame.target)[column];
-      setAttributes(label, {
-        ...columnLabelPlace(layout, column),
-        class: !layout.isSwapped && this.#isTentative(column) ? "tentative" : null,
-        "aria-label": spoken(symbol),
-      });
-    });
-  }
-
   #drawRows(layout) {
     resize(this.#rows, layout.rowLabels.length, () => {
-      const label = svg("text", { role: "rowheader", "dominant-baseline": "central" });
-      const group = svg("g", { role: "row" }, label);
+      const group = svg("g", { role: "row" });
       this.#body.append(group);
-      return { group, label, cells: [], remove: () => group.remove() };
+      return { group, cells: [], remove: () => group.remove() };
     });
-    this.#rows.forEach(({ group, label, cells }, row) => {
-      setText(label, layout.rowLabels[row]);
-      const symbol = (layout.isSwapped ? this.#frame.target : this.#frame.source)[row];
-      setAttributes(label, {
-        x: layout.labelX,
-        y: layout.y(row) + layout.cell / 2,
-        "text-anchor": layout.isMirrored ? "start" : "end",
-        class: layout.isSwapped && this.#isTentative(row) ? "tentative" : null,
-        "aria-label": spoken(symbol),
-      });
+    this.#rows.forEach(({ group, cells }, row) => {
       resize(cells, layout.columnLabels.length, () => {
         const cell = svg("rect", { role: "gridcell", class: "cell", tabindex: -1, rx: 2 });
         group.append(cell);
@@ -130,7 +120,8 @@ export class GridView {
   #drawCell(cell, row, column, layout) {
     const { i, j } = this.#place(row, column);
     const p = this.#frame.rows[i]?.[j] ?? 0;
-    const key = [layout.x(column), layout.y(row), layout.cell, i, j, p, this.#frame.source[i], this.#frame.target[j]].join();
+    const names = [this.#frame.source[i], this.#frame.target[j]];
+    const key = [layout.x(column), layout.y(row), layout.cell, i, j, p, ...names].join();
     // most cells stay as they are from one symbol to the next
     if (cell.drawnAs === key) return;
     cell.drawnAs = key;
@@ -195,6 +186,7 @@ export class GridView {
     });
     this.#svg.addEventListener("focusout", () => this.#hideTip());
     this.#svg.addEventListener("keydown", (event) => this.#key(event));
+    this.element.addEventListener("scroll", () => this.#axes.stay(this.element), { passive: true });
   }
 
   #key(event) {
@@ -216,7 +208,17 @@ export class GridView {
     const move = moves[event.key];
     if (!move) return;
     event.preventDefault();
-    this.#rows[move[0]]?.cells[move[1]]?.focus();
+    this.#rows[move[0]]?.cells[move[1]]?.focus({ preventScroll: true });
+    this.#reveal(...move);
+  }
+
+  /** Scrolls a cell into view, out from under the labels. */
+  #reveal(row, column) {
+    const { cell, x, y, above, beside, isMirrored } = this.#layout;
+    const [left, right] = isMirrored ? [0, beside] : [beside, 0];
+    const box = this.element;
+    box.scrollTop = within(box.scrollTop, y(row) + 2 * cell - box.clientHeight, y(row) - above - cell);
+    box.scrollLeft = within(box.scrollLeft, x(column) + 2 * cell + right - box.clientWidth, x(column) - left - cell);
   }
 
   #activate(row, column) {
@@ -228,12 +230,12 @@ export class GridView {
   /** After the grid has changed its size there is still one cell that the Tab key reaches. */
   #keepActive() {
     const row = Math.max(0, Math.min(this.#active.row, this.#rows.length - 1));
-    const column = Math.max(0, Math.min(this.#active.column, this.#labels.length - 1));
+    const column = Math.max(0, Math.min(this.#active.column, this.#layout.columnLabels.length - 1));
     this.#activate(row, column);
   }
 
   #showTip(cell) {
-    const { i, j, row, column } = Object.fromEntries(Object.entries(cell.dataset).map(([name, value]) => [name, Number(value)]));
+    const [i, j, row, column] = ["i", "j", "row", "column"].map((name) => Number(cell.dataset[name]));
     const { source, target, path } = this.#frame;
     setText(this.#tipWhere, `${drawn(target[j])} written at ${drawn(source[i])}`);
     setText(this.#tipChance, `P = ${probability(this.#frame.rows[i]?.[j] ?? 0)}`);
@@ -241,17 +243,16 @@ export class GridView {
     this.#tip.hidden = false;
     const { cell: side, x, y } = this.#layout;
     setAttributes(this.#cursor, { x: x(column), y: y(row), width: side, height: side, visibility: "visible" });
-    this.#labels.forEach((label, at) => label.classList.toggle("pointed", at === column));
-    this.#rows.forEach(({ label }, at) => label.classList.toggle("pointed", at === row));
+    this.#axes.point(row, column);
     this.#placeTip(x(column) + side / 2, y(row), side);
   }
 
   #placeTip(x, y, side) {
-    const { scrollLeft, clientWidth } = this.element;
+    const { scrollLeft, scrollTop, clientWidth } = this.element;
     const { offsetWidth, offsetHeight } = this.#tip;
     const offset = this.#svg.getBoundingClientRect().left - this.element.getBoundingClientRect().left + scrollLeft;
     const left = Math.max(scrollLeft, Math.min(offset + x - offsetWidth / 2, scrollLeft + clientWidth - offsetWidth));
-    const isRoomAbove = y > offsetHeight + 4;
+    const isRoomAbove = y - scrollTop > offsetHeight + 4;
     this.#tip.style.left = `${left}px`;
     this.#tip.style.top = `${isRoomAbove ? y - offsetHeight - 6 : y + side + 6}px`;
   }
@@ -266,8 +267,13 @@ export class GridView {
   #hideTip() {
     this.#tip.hidden = true;
     this.#cursor.setAttribute("visibility", "hidden");
-    for (const label of this.element.querySelectorAll(".pointed")) label.classList.remove("pointed");
+    this.#axes.point(null, null);
   }
+}
+
+/** The value nearest to the given one that is between two others; the lower one wins. */
+function within(value, least, most) {
+  return Math.max(least, Math.min(value, most));
 }
 
 /** Makes a list of elements as long as it has to be, keeping those that are there: focus and hover survive. */

@@ -136,7 +136,8 @@ export class Panel {
       this.#setModel(model, model.example?.tags ?? []);
     });
     this.#fillSelect();
-    this.#remove = el("button", { type: "button", class: "quiet icon remove", "aria-label": "Remove this model", text: "✕" });
+    const name = "Remove this model";
+    this.#remove = el("button", { type: "button", class: "quiet icon remove", "aria-label": name, text: "✕" });
     this.#remove.addEventListener("click", () => this.#context.onRemove(this));
     const label = el("label", { class: "visually-hidden", for: id, text: "Model" });
     const header = el("div", { class: "panel-header" }, label, this.#select, this.#kind, this.#remove);
@@ -191,7 +192,7 @@ export class Panel {
     this.#asker?.close();
     this.#model = model;
     this.#select.value = model.name;
-    setText(this.#kind, `${model.kind}, ${model.is_online ? "writes while it reads" : "reads all before it writes"}`);
+    setText(this.#kind, `${model.kind}, ${model.is_online ? "writes while it reads" : "reads, then writes"}`);
     setText(this.#heading, `Model ${model.name}`);
     this.element.dataset.model = model.name;
     this.#controls = new Controls(model, this.#context.limits, () => this.#settled());
@@ -265,7 +266,8 @@ export class Panel {
     // committed output only: what may be taken back is noise
     if (!frame.committedText) this.#context.announcer.hush(this);
     else if (frame.isEnd) {
-      this.#context.announcer.say(this, `${name}${frame.committedText}, probability ${probability(this.#answer.probability)}.`);
+      const chance = probability(this.#answer.probability);
+      this.#context.announcer.say(this, `${name}${frame.committedText}, probability ${chance}.`);
     } else this.#context.announcer.say(this, `${name}${frame.committedText} so far.`);
   }
 
@@ -301,7 +303,7 @@ export class Panel {
   }
 
   #note(frame, canDraw) {
-    if (!this.#model.has_alignment) return "This model has no alignment: it reads everything before it writes anything.";
+    if (!this.#model.has_alignment) return "This model has no alignment.";
     if (!this.#text) return "Type something to see what is written where.";
     if (!frame.rows) return "The input is too long for a grid; the output goes on.";
     if (!canDraw && this.#problem.hidden) return "Nothing is written yet.";

@@ -103,11 +103,11 @@ export class Replay {
     // as text, not symbol by symbol, so that letters join as they should
     const shown = (symbol) => (symbol === END ? "\u23ce" : symbol);
     const piece = (start, end, name) => el("span", { class: name, text: source.slice(start, end).map(shown).join("") });
-    const parts = [piece(from, Math.max(from, read - 1), "read"), piece(Math.max(from, read - 1), read, "head"), piece(read, to, "unread")];
-    this.#tape.replaceChildren(...parts);
+    const head = Math.max(from, read - 1);
+    this.#tape.replaceChildren(piece(from, head, "read"), piece(head, read, "head"), piece(read, to, "unread"));
     this.#tape.hidden = source.length === 0;
-    const head = read ? `after reading ${spoken(source[read - 1])}, ` : "";
-    this.#slider.setAttribute("aria-valuetext", `${head}step ${this.#at} of ${this.#moments.length - 1}`);
+    const where = read ? `after reading ${spoken(source[read - 1])}, ` : "";
+    this.#slider.setAttribute("aria-valuetext", `${where}step ${this.#at} of ${this.#moments.length - 1}`);
   }
 
   #drawPlay() {

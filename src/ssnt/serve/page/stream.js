@@ -2,8 +2,10 @@
 
 import { Problem } from "./api.js";
 
-/** How many pieces a pasted text is cut into at most, so that one sees the output grow. */
+/** How many pieces a pasted text is cut into at most, so that one sees the output grow, and how long that may take. */
 const PIECES = 40;
+const LEAST_PIECES = 4;
+const GROWING = 2500;
 /** A mistake in one message, after which the socket stays open. */
 const MISTAKE = 422;
 /** The service closes streams that send nothing for long. */
@@ -21,7 +23,9 @@ export class LiveStream {
   #awaited = null;
   #opening = null;
   #text = [];
-  #pieceLength = 1;
+  /** When the message was sent that has no answer yet, and how long the last answer took. */
+  #sentAt = 0;
+  #answerTime = 0;
   #mustFinish = false;
   /** The status of a problem after which the service closes; 0 if it has said none. */
   #lastStatus = 0;
@@ -29,8 +33,9 @@ export class LiveStream {
   /**
    * @param {string} url
    * @param {number} longestPush How many characters may go into one message.
-   * @param {{onUpdate: (message: object) => void, onProblem: (problem: Problem) => void, onClosed: (status: number) => void}} handlers
-   *     `onClosed` gets the status of the problem that the service gave as its reason, or 0.
+   * @param {{onUpdate: (message: object) => void, onProblem: (problem: Problem) => void,
+   *     onClosed: (status: number) => void}} handlers `onClosed` gets the status of
+   *     the problem that the service gave as its reason, or 0.
    */
   constructor(url, longestPush, handlers) {
     this.#url = url;
@@ -53,7 +58,6 @@ export class LiveStream {
   push(text) {
     // by code points, as half a surrogate pair is not text
     this.#text.push(...text);
-    this.#pieceLength = Math.min(this.#longestPush, Math.ceil(this.#text.length / PIECES));
     this.#pump();
   }
 
@@ -100,6 +104,7 @@ export class LiveStream {
     const message = this.#next();
     if (!message) return;
     this.#awaited = this.#session;
+    this.#sentAt = performance.now();
     this.#socket.send(JSON.stringify(message));
   }
 
@@ -110,7 +115,7 @@ export class LiveStream {
       return message;
     }
     if (this.#text.length) {
-      return { type: "push", text: this.#text.splice(0, this.#pieceLength).join("") };
+      return { type: "push", text: this.#text.splice(0, this.#pieceLength()).join("") };
     }
     if (this.#mustFinish) {
       this.#mustFinish = false;
@@ -119,7 +124,14 @@ export class LiveStream {
     return null;
   }
 
+  #pieceLength() {
+    // with a slow service the pieces are longer, so that it keeps up
+    const pieces = Math.max(LEAST_PIECES, Math.min(PIECES, GROWING / Math.max(1, this.#answerTime)));
+    return Math.min(this.#longestPush, Math.ceil(this.#text.length / pieces));
+  }
+
   #receive(message) {
+    if (message.type === "update") this.#answerTime = performance.now() - this.#sentAt;
     const isCurrent = this.#awaited === this.#session || this.#awaited === null;
     this.#awaited = null;
     if (message.type === "problem") {

@@ -3,8 +3,8 @@
 /** The label of the end symbol, as in the library's pictures. */
 export const END = "</s>";
 
-const RIGHT_TO_LEFT =
-  /\p{Script=Arabic}|\p{Script=Hebrew}|\p{Script=Syriac}|\p{Script=Thaana}|\p{Script=Nko}|\p{Script=Adlam}|\p{Script=Mandaic}|\p{Script=Samaritan}|\p{Script=Hanifi_Rohingya}/u;
+const SCRIPTS = ["Arabic", "Hebrew", "Syriac", "Thaana", "Nko", "Adlam", "Mandaic", "Samaritan", "Hanifi_Rohingya"];
+const RIGHT_TO_LEFT = new RegExp(SCRIPTS.map((name) => `\\p{Script=${name}}`).join("|"), "u");
 
 /** Whether a sequence of symbols runs from right to left: its first letter decides, as with `dir=auto`. */
 export function isRightToLeft(symbols) {
@@ -45,8 +45,7 @@ export function probability(p) {
 }
 
 function superscript(number) {
-  const digits = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-  return [...String(number)].map((digit) => digits[digit]).join("");
+  return [...String(number)].map((digit) => (digit === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit])).join("");
 }
 
 /** `1 symbol`, `2 symbols`. */

@@ -50,7 +50,8 @@ class TagChips {
     this.element = el("fieldset", { class: "tags" }, el("legend", { text: "Tags" }));
     if (known.length > FEW) {
       const id = newId("tag-search");
-      this.#search = el("input", { id, type: "search", autocomplete: "off", placeholder: `Find one of ${known.length} tags` });
+      const placeholder = `Find one of ${known.length} tags`;
+      this.#search = el("input", { id, type: "search", autocomplete: "off", placeholder });
       this.#search.addEventListener("input", () => this.#draw());
       this.#search.addEventListener("keydown", (event) => this.#key(event));
       this.element.append(el("label", { class: "visually-hidden", for: id, text: "Find a tag" }), this.#search);
@@ -88,7 +89,8 @@ class TagChips {
 
   #chip(tag) {
     const isChosen = this.tags.includes(tag);
-    const chip = el("button", { type: "button", class: "chip", "aria-pressed": String(isChosen), "data-tag": tag, text: tag });
+    const state = { "aria-pressed": String(isChosen), "data-tag": tag };
+    const chip = el("button", { type: "button", class: "chip", text: tag, ...state });
     chip.addEventListener("click", () => this.#toggle(tag));
     return chip;
   }

@@ -34,8 +34,8 @@
  * @property {number} committed How many of the target's symbols are certain.
  * @property {string} committedText
  * @property {string} tentativeText
- * @property {number[][] | null} rows `rows[i][j]` is the probability of symbol `j` being written at `i`; zeros at a row's
- *     end may be left out. Null where there are none to show.
+ * @property {number[][] | null} rows `rows[i][j]` is the probability of symbol `j` being written at `i`; zeros at the
+ *     end of a row may be left out. Null where there are none to show.
  * @property {number[]} path The best path's source position for each target symbol.
  * @property {number[]} delays For each committed symbol, how much had been read when it was committed.
  *
