@@ -33,6 +33,12 @@ def test_metrics_do_not_bring_torch():
     assert done.stdout.strip() == "False"
 
 
+def test_searches_do_not_bring_torch():
+    # Only models of torch do, and who has no such model need not have torch: see tests/arrays/test_without_torch.py.
+    extra = packages_after("import ssnt.arrays, ssnt.decode, ssnt.dp; ssnt.dp.AlignmentDistribution")
+    assert not extra & {"torch", *HEAVY}
+
+
 def test_every_public_name_exists():
     import ssnt
 

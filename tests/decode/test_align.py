@@ -13,6 +13,7 @@ from hypothesis import given
 from torch import Tensor
 
 from ssnt.config import ModelConfig
+from ssnt.decode import ModelScorer
 from ssnt.decode.align import AlignmentFailure, PairAlignment, Segment, align, align_each, find_segments
 from ssnt.decode.formats import (
     Chunk,
@@ -24,7 +25,6 @@ from ssnt.decode.formats import (
     to_json_line,
     to_record,
 )
-from ssnt.decode.scorer import ModelScorer
 from ssnt.errors import ConfigError, DataError, ModelError, ShapeError
 from ssnt.nn import SSNT
 from ssnt.types import EOS_ID, PAD_ID, Alignment, Batch, Grid
@@ -60,6 +60,7 @@ class Fixed:
 
     vocab_size = VOCAB
     is_streaming = False
+    has_alignment = True
 
     def __init__(self, log_word: Tensor) -> None:
         self.log_word = log_word

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from decoding import VARIANTS, all_outputs, random_model, random_sources, take
 from ssnt.decode import EnsembleScorer, MarginalisedScorer, ModelScorer, SearchOptions, marginal_search
 from ssnt.decode.marginalised import MarginalSource
-from ssnt.decode.scorer import ModelSource
+from ssnt.decode.model_scorer import ModelSource
 from ssnt.dp import AlignmentDistribution
 from ssnt.errors import ConfigError
 from ssnt.types import EOS_ID, Batch

@@ -18,7 +18,9 @@ from conftest import require
 from oracles import Enumeration, RandomLattices, random_lattices
 
 ENDS = ["any", "last"]
+DTYPES = [torch.float64, torch.float32]
 BATCHES = range(100)  # of five lattices each
+SHARES = [BATCHES[first::4] for first in range(4)]  # one for each end and type
 
 
 @pytest.fixture(params=list(_BACKENDS))
@@ -56,18 +58,37 @@ def assert_agrees(solution, truths: list[Enumeration], rtol: float, atol: float)
             assert not got[:, src_len:].any()
 
 
+@pytest.mark.parametrize("share", SHARES, ids=lambda share: f"from {share[0]}")
+def test_every_share_has_all_kinds_of_lattices(share):
+    batches = [lattices(seed) for seed in share]
+    sizes = [
+        pair for values in batches for pair in zip(values.src_lens.tolist(), values.tgt_lens.tolist(), strict=True)
+    ]
+    assert (1, 1) in sizes
+    assert len(set(sizes)) > 30  # of 36
+    for name in ("log_word", "log_emit", "log_shift"):
+        cells = np.concatenate([getattr(values, name).ravel() for values in batches])
+        assert np.isnan(cells).any()  # padding
+        assert np.isneginf(cells).any()
+        assert cells[np.isfinite(cells)].min() < -100
+        assert cells[np.isfinite(cells)].max() > -1e-3
+
+
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_500_lattices_against_enumeration(backend, end, dtype):
     rtol, atol = (1e-9, 1e-9) if dtype == torch.float64 else (1e-5, 2**-60)
+    batches = BATCHES
+    if backend.name == "triton":  # its interpreter takes half a minute for all: each lattice with one end and type
+        batches = SHARES[2 * ENDS.index(end) + DTYPES.index(dtype)]
     impossible = 0
-    for seed in BATCHES:
+    for seed in batches:
         truths = enumerated(seed, end)
         solution = backend.solve(grid_of(lattices(seed), dtype), end, want_posteriors=True)
         assert solution.nll.dtype == solution.emit.dtype == solution.shift.dtype == dtype
         assert_agrees(solution, truths, rtol, atol)
         impossible += sum(truth.log_total == -math.inf for truth in truths)
-    assert 20 < impossible < 250  # the cases do hold pairs without a path, and do not consist of them
+    assert 0.2 < impossible / len(batches) < 2.5  # there are pairs without a path, and others
 
 
 @given(
@@ -81,7 +102,7 @@ def test_further_lattices_against_enumeration(seed, end, name):
 
 @pytest.mark.parametrize("end", ENDS)
 def test_without_posteriors_the_loss_is_the_same(backend, end):
-    for seed in BATCHES[:20]:
+    for seed in BATCHES[: 5 if backend.name == "triton" else 20]:
         grid = grid_of(lattices(seed), torch.float64)
         full = backend.solve(grid, end, want_posteriors=True)
         brief = backend.solve(grid, end, want_posteriors=False)

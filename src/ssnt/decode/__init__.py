@@ -10,15 +10,27 @@ module             what
 ``stream``         the same while the input arrives: committed and tentative output
 ``sample``         ancestral sampling
 ``align``          given pairs: best path, posteriors, segments; ``formats`` writes them
+``likelihood``     given pairs: their exact probabilities
 ``ensemble``       several models as one
 ``marginalised``   a transducer with its alignments summed out, which ensembles are best made of
 ``numbers``        between symbols as strings and as numbers: unknown ones counted, and copied through
-``scorer``         models as the searches see them; ``one_column`` has those without an alignment
+``scorer``         models as the searches see them
+``columns``        what they see of a model, from what it gives; knows arrays only
+``model_scorer``   models of torch as scorers; ``one_column`` has those without an alignment
 =================  ==================================================================================
+
+All but the scorers of torch's models works on tensors and on NumPy's arrays alike (:mod:`ssnt.arrays`), and imports no
+torch; those scorers are imported when they are first asked for.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ssnt.decode.align import AlignmentFailure, PairAlignment, Segment, align, align_each
 from ssnt.decode.ensemble import EnsembleScorer
+from ssnt.decode.likelihood import log_likelihood
 from ssnt.decode.marginal import marginal_search
 from ssnt.decode.marginalised import MarginalisedScorer
 from ssnt.decode.numbers import Numbered, copy_unknowns, number_symbols
@@ -27,8 +39,26 @@ from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
 from ssnt.decode.run import Failure, decode
 from ssnt.decode.sample import sample
-from ssnt.decode.scorer import Columns, ModelScorer, Scorer, Source, StreamingScorer, make_scorer
+from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer
 from ssnt.decode.stream import Stream, StreamBatch, StreamOptions, Update, open_streams
+
+if TYPE_CHECKING:
+    from ssnt.decode.model_scorer import ModelScorer, make_scorer
+
+_OF_TORCH = ("ModelScorer", "make_scorer")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_TORCH:
+        raise AttributeError(f"module 'ssnt.decode' has no attribute {name!r}")
+    value = getattr(import_module("ssnt.decode.model_scorer"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "AlignmentFailure",
@@ -52,6 +82,7 @@ __all__ = [
     "align_each",
     "copy_unknowns",
     "decode",
+    "log_likelihood",
     "make_scorer",
     "marginal_search",
     "number_symbols",

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace, no_grad
 from ssnt.decode.scorer import Scorer, require_alignment
 from ssnt.dp import AlignmentDistribution
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.types import EOS_ID, Alignment, Batch, End
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LINK_THRESHOLD = 0.25
 """A source position is linked to a target symbol if it wrote it with at least this probability."""
@@ -59,7 +60,7 @@ class PairAlignment:
 
     path: Alignment
     confidence: tuple[float, ...]
-    emit: Tensor = field(compare=False)  # tensors have no single answer to ==
+    emit: Tensor = field(compare=False)  # arrays have no single answer to ==
     segments: tuple[Segment, ...]
     log_prob: float
 
@@ -180,7 +181,7 @@ def _with_deletions(blocks: Sequence[Segment], src_len: int, tgt_len: int) -> li
     return segments
 
 
-@torch.no_grad()
+@no_grad()
 def _align_batch(
     scorer: Scorer[Any, Any], batch: Batch, end: End, link_threshold: float, first: int = 0
 ) -> list[PairAlignment | DataError]:
@@ -210,7 +211,7 @@ def _align_batch(
 
 
 def _describe(emit: Tensor, path: Alignment, log_prob: float, link_threshold: float) -> PairAlignment:
-    positions = torch.tensor(path.positions, device=emit.device)
+    positions = namespace(emit).tensor(path.positions, device=emit.device)
     confidence = emit.gather(1, positions[:, None])[:, 0].tolist()
     segments = find_segments(emit, path.positions, link_threshold=link_threshold)
     return PairAlignment(path, tuple(confidence), emit, tuple(segments), log_prob)

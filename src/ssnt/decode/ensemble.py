@@ -5,30 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import torch
-from torch import Tensor
-
-from ssnt.decode.scorer import (
-    Columns,
-    Scorer,
-    Source,
-    StreamingScorer,
-    TopWords,
-    as_scorer,
-    has_alignment,
-    lengths_read,
-    model_count,
-    top_words,
-)
+from ssnt.arrays import namespace
+from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer, TopWords, as_scorer, top_words
 from ssnt.errors import ModelError
 from ssnt.types import Batch, Grid
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ssnt.arrays import NumpyDevice
 
 
 def _log_mean(values: Sequence[Tensor]) -> Tensor:
     """The log of the mean of probabilities given as logs."""
-    return torch.logsumexp(torch.stack(list(values)), dim=0) - math.log(len(values))
+    xp = namespace(values[0])
+    return xp.logsumexp(xp.stack(list(values)), dim=0) - math.log(len(values))
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class EnsembleSource:
     @property
     def read_lens(self) -> Tensor:
         """Lengths of the sources themselves, ``(B,)``."""
-        return lengths_read(self.members[0])
+        return self.members[0].read_lens
 
     def select(self, items: Tensor) -> EnsembleSource:
         """Returns the sources ``items``, in that order."""
@@ -106,7 +100,7 @@ class EnsembleScorer:
         sizes = {scorer.vocab_size for scorer in members}
         if len(sizes) > 1:
             raise ModelError(f"members: expected models with one target vocabulary, got sizes {sorted(sizes)}")
-        if len({has_alignment(scorer) for scorer in members}) > 1:
+        if len({scorer.has_alignment for scorer in members}) > 1:
             raise ModelError(
                 "members: expected models with an alignment, or models without one, got both: an SSNT decides at every "
                 "source position and an encoder-decoder at none, so that there is nothing to average; sum the "
@@ -114,12 +108,17 @@ class EnsembleScorer:
             )
         self._members = tuple(members)
         self.vocab_size = members[0].vocab_size
-        self.model_count = sum(model_count(scorer) for scorer in members)
+        self.model_count = sum(scorer.model_count for scorer in members)
 
     @property
     def has_alignment(self) -> bool:
         """Whether the columns of the models are source positions."""
-        return has_alignment(self._members[0])
+        return self._members[0].has_alignment
+
+    @property
+    def device(self) -> torch.device | NumpyDevice:
+        """Where the models are."""
+        return self._members[0].device
 
     @property
     def is_streaming(self) -> bool:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-
+from ssnt.arrays import namespace
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.scorer import Columns, Scorer, Source
 from ssnt.types import EOS_ID
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def log_arrivals_along(log_inflow: Tensor, log_shift: Tensor) -> Tensor:
@@ -21,14 +21,15 @@ def log_arrivals_along(log_inflow: Tensor, log_shift: Tensor) -> Tensor:
     By doubling, in ``log2 I`` steps: after step d each position has summed what reaches it over up to ``2^d`` shifts.
     There is no subtraction, so minus infinity is safe.
     """
+    xp = namespace(log_inflow)
     size = log_inflow.shape[-1]
     log_arrive = log_inflow
-    log_gain = functional.pad(log_shift[..., :-1], (1, 0), value=-math.inf)  # of coming from the position before
+    log_gain = xp.constant_pad_nd(log_shift[..., :-1], (1, 0), -math.inf)  # of coming from the position before
     span = 1
     while span < size:
-        carried = functional.pad(log_arrive[..., :-span], (span, 0), value=-math.inf) + log_gain
-        log_arrive = torch.logaddexp(log_arrive, carried)
-        log_gain = log_gain + functional.pad(log_gain[..., :-span], (span, 0), value=-math.inf)
+        carried = xp.constant_pad_nd(log_arrive[..., :-span], (span, 0), -math.inf) + log_gain
+        log_arrive = xp.logaddexp(log_arrive, carried)
+        log_gain = log_gain + xp.constant_pad_nd(log_gain[..., :-span], (span, 0), -math.inf)
         span *= 2
     return log_arrive
 
@@ -58,7 +59,7 @@ class Extension:
 def append_symbols(prefixes: Tensor, parents: Tensor, symbols: Tensor) -> Tensor:
     """The prefixes ``parents`` of ``(A, K, j)`` with one more symbol each, ``(A, M, j + 1)``."""
     across = parents[..., None].expand(-1, -1, prefixes.shape[2])
-    return torch.cat([prefixes.gather(1, across), symbols[..., None]], dim=2)
+    return namespace(prefixes).cat([prefixes.gather(1, across), symbols[..., None]], dim=2)
 
 
 def extend(
@@ -82,10 +83,11 @@ def extend(
 
 
 def _log_ended(source: Source, columns: Columns, log_write: Tensor, options: SearchOptions) -> Tensor:
-    ends = torch.full(log_write.shape[:2], EOS_ID, dtype=torch.int64, device=log_write.device)
-    own = torch.arange(log_write.shape[1], device=log_write.device).expand_as(ends)
+    xp = namespace(log_write)
+    ends = xp.full(log_write.shape[:2], EOS_ID, dtype=xp.int64, device=log_write.device)
+    own = xp.arange(log_write.shape[1], device=log_write.device).expand_as(ends)
     log_end = log_write + columns.log_word(own, ends)  # (A, K, I)
     if options.end == "last":
         last = (source.src_lens - 1)[:, None, None].expand(-1, log_end.shape[1], 1)
         log_end = log_end.gather(2, last)
-    return torch.logsumexp(log_end, dim=2)
+    return xp.logsumexp(log_end, dim=2)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch.nn.utils.rnn import pad_sequence
-
+from ssnt.arrays import namespace, padded_rows
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Scorer, Source, has_alignment, lengths_read
+from ssnt.decode.scorer import Scorer, Source
 from ssnt.dp import AlignmentDistribution
 from ssnt.types import EOS_ID, Alignment, End, Grid, Hypothesis
 
@@ -64,11 +62,11 @@ def _align(
 ) -> list[Hypothesis]:
     if not chosen:
         return []
-    device = source.src_lens.device
+    xp, device = namespace(source.src_lens), source.src_lens.device
     written = [[*outputs[n].symbols, EOS_ID][: outputs[n].length] for n in chosen]
-    tgt_lens = torch.tensor([len(symbols) for symbols in written], device=device)
-    tgt = pad_sequence([torch.tensor(symbols) for symbols in written], batch_first=True).to(device)
-    own = source.select(torch.tensor([items[n] for n in chosen], device=device))
+    tgt_lens = xp.tensor([len(symbols) for symbols in written], device=device)
+    tgt = padded_rows(written, device)
+    own = source.select(xp.tensor([items[n] for n in chosen], device=device))
     return hypotheses_of(scorer.grid(own, tgt, tgt_lens), [outputs[n] for n in chosen], end, options)
 
 
@@ -97,7 +95,7 @@ def without_alignments(
     scorer: Scorer[Any, Any], source: Source, found: list[list[Hypothesis]]
 ) -> list[list[Hypothesis]]:
     """The hypotheses of a model without an alignment have none: the whole source is read before all that is written."""
-    if has_alignment(scorer):
+    if scorer.has_alignment:
         return found
     return [
         [
@@ -109,5 +107,5 @@ def without_alignments(
             )
             for one in hypotheses
         ]
-        for hypotheses, length in zip(found, lengths_read(source).tolist(), strict=True)
+        for hypotheses, length in zip(found, source.read_lens.tolist(), strict=True)
     ]

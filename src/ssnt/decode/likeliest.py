@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace
 from ssnt.decode.extend import append_symbols, extend
 from ssnt.decode.finish import Output
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.scorer import Columns, Scorer, Source, lengths_read
+from ssnt.decode.scorer import Columns, Scorer, Source
 from ssnt.types import EOS_ID, Grid
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,14 @@ class Trail:
 
 def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOptions) -> tuple[list[Guess], Trail]:
     """Follows the likeliest continuation of each source to its end."""
+    xp = namespace(source.src_lens)
     trail = Trail(source.src_lens)
     state = scorer.start(source)
-    longest = [options.longest(length) for length in lengths_read(source).tolist()]
-    items = torch.arange(len(longest), device=source.src_lens.device)
+    longest = [options.longest(length) for length in source.read_lens.tolist()]
+    items = xp.arange(len(longest), device=source.src_lens.device)
     log_inflow = source.log_start(1)
-    prefixes = torch.empty(len(longest), 1, 0, dtype=torch.int64, device=items.device)
-    log_aside = torch.full((len(longest),), -math.inf, dtype=log_inflow.dtype, device=items.device)
+    prefixes = xp.empty(len(longest), 1, 0, dtype=xp.int64, device=items.device)
+    log_aside = xp.full((len(longest),), -math.inf, dtype=log_inflow.dtype, device=items.device)
     guesses: list[Guess] = [Guess(None, False)] * len(longest)
     while len(items):
         length = prefixes.shape[2]
@@ -69,24 +71,24 @@ def follow_likeliest(scorer: Scorer[Any, Any], source: Source, options: SearchOp
         best = extension.log_next[:, 0].topk(min(2, extension.log_next.shape[2]), dim=1)  # (A, 2)
         ended, going = extension.log_ended[:, 0], best.values[:, 0]
         # Whatever is not followed is left aside: the next best symbol, and ending or going on.
-        second = best.values[:, 1] if best.values.shape[1] > 1 else torch.full_like(going, -math.inf)
+        second = best.values[:, 1] if best.values.shape[1] > 1 else xp.full_like(going, -math.inf)
         ends = ended >= going
-        log_aside = torch.maximum(log_aside, torch.where(ends, going, torch.maximum(second, ended)))
+        log_aside = xp.maximum(log_aside, xp.where(ends, going, xp.maximum(second, ended)))
         for row in ends.nonzero()[:, 0].tolist():
             guesses[int(items[row])] = _guess(prefixes[row, 0], ended[row], log_aside[row], options)
-        limits = torch.tensor([longest[item] for item in items.tolist()], device=items.device)
+        limits = xp.tensor([longest[item] for item in items.tolist()], device=items.device)
         rows = (~ends & (limits > length)).nonzero()[:, 0]
         symbols = best.indices[:, :1]
         written = symbols.masked_fill(ends[:, None], EOS_ID)
-        log_word = extension.columns.log_word(torch.zeros_like(written), written)  # (A, 1, I)
+        log_word = extension.columns.log_word(xp.zeros_like(written), written)  # (A, 1, I)
         trail.add(items, extension.columns, log_word)
         log_inflow = (extension.log_write + log_word)[rows]
-        prefixes = append_symbols(prefixes, torch.zeros_like(symbols), symbols)[rows]
+        prefixes = append_symbols(prefixes, xp.zeros_like(symbols), symbols)[rows]
         log_aside, items = log_aside[rows], items[rows]
         if len(rows) and len(rows) < len(ends):
             source = source.select(rows)
         if len(rows):
-            state = scorer.advance(source, state, rows, torch.arange(len(rows), device=rows.device), symbols[rows, 0])
+            state = scorer.advance(source, state, rows, xp.arange(len(rows), device=rows.device), symbols[rows, 0])
     return guesses, trail
 
 

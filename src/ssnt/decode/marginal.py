@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace, no_grad
 from ssnt.decode.extend import append_symbols, extend
 from ssnt.decode.finish import Output, aligned, hypotheses_of, without_alignments
 from ssnt.decode.likeliest import follow_likeliest
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.rows import select as select_rows
-from ssnt.decode.scorer import Scorer, Source, lengths_read
+from ssnt.decode.scorer import Scorer, Source
 from ssnt.types import Batch, Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass
@@ -80,7 +81,7 @@ class _Search:
         self._scorer = scorer
         self._options = options
         self._source = source
-        self._longest = [options.longest(length) for length in lengths_read(source).tolist()]
+        self._longest = [options.longest(length) for length in source.read_lens.tolist()]
         self._finished = [_Finished(options, longest) for longest in self._longest]
         self._unfinished: list[list[Output]] = [[] for _ in self._longest]
 
@@ -99,9 +100,10 @@ class _Search:
     def _start(self) -> _Beam:
         state = self._scorer.start(self._source)
         log_inflow = self._source.log_start(1)
-        items = torch.arange(len(log_inflow), device=log_inflow.device)
-        empty = torch.empty(len(items), 1, 0, dtype=torch.int64, device=items.device)
-        return _Beam(items, self._source, state, log_inflow, torch.zeros_like(log_inflow[..., 0]), empty)
+        xp = namespace(log_inflow)
+        items = xp.arange(len(log_inflow), device=log_inflow.device)
+        empty = xp.empty(len(items), 1, 0, dtype=xp.int64, device=items.device)
+        return _Beam(items, self._source, state, log_inflow, xp.zeros_like(log_inflow[..., 0]), empty)
 
     def _step(self, beam: _Beam) -> _Beam | None:
         """Extends every prefix by one symbol; None when all sources are settled."""
@@ -142,11 +144,12 @@ class _Search:
     def _log_least(self, items: Tensor) -> Tensor:
         """What a prefix's log mass must exceed to be worth following, or an output's log probability to be kept."""
         least = [self._finished[item].log_least for item in items.tolist()]
-        return torch.tensor(least, dtype=torch.float64, device=items.device)
+        xp = namespace(items)
+        return xp.tensor(least, dtype=xp.float64, device=items.device)
 
     def _pruned(self, beam: _Beam, log_mass: Tensor) -> Tensor:
         """Drops what falls below the thresholds, and what cannot enter the list any more; masses come best first."""
-        floor = torch.clamp(log_mass[:, :1] - self._options.beam_threshold, min=self._options.min_log_prob)
+        floor = (log_mass[:, :1] - self._options.beam_threshold).clamp(min=self._options.min_log_prob)
         hopeless = log_mass <= self._log_least(beam.items)[:, None]
         return log_mass.masked_fill((log_mass < floor) | hopeless, -math.inf)
 
@@ -162,13 +165,13 @@ class _Search:
     def _advance(
         self, beam: _Beam, keep: list[int], parents: Tensor, log_inflow: Tensor, log_mass: Tensor, prefixes: Tensor
     ) -> _Beam:
-        device = parents.device
-        rows = torch.tensor(keep, device=device)
+        xp, device = namespace(parents), parents.device
+        rows = xp.tensor(keep, device=device)
         width = parents.shape[1]
         live = log_mass[rows] > -math.inf
         state_rows = rows[:, None] * beam.log_mass.shape[1] + parents[rows]
         source = beam.source if len(keep) == len(beam.items) else beam.source.select(rows)
-        own = torch.arange(len(keep), device=device)[:, None].expand(-1, width)
+        own = xp.arange(len(keep), device=device)[:, None].expand(-1, width)
         symbols = prefixes[rows][..., -1]
         state = self._scorer.advance(source, beam.state, state_rows[live], own[live], symbols[live])
         # Only live prefixes went through the decoder; the others take any state, to fill their places.
@@ -194,7 +197,7 @@ def marginal_search(
     """
     options = options or SearchOptions()
     options.require_vocabulary(scorer.vocab_size)
-    with torch.no_grad():
+    with no_grad():
         source = scorer.read(batch)
         if options.nbest > 1 or options.length_normalisation > 0.0:
             found = _aligned(scorer, source, _Search(scorer, source, options).run(), options)
@@ -209,15 +212,15 @@ def _best_outputs(scorer: Scorer[Any, Any], source: Source, options: SearchOptio
     guesses, trail = follow_likeliest(scorer, source, options)
     proved = {item: guess.output for item, guess in enumerate(guesses) if guess.is_best and guess.output is not None}
     others = [item for item in range(len(guesses)) if item not in proved]
-    device = source.src_lens.device
+    xp, device = namespace(source.src_lens), source.src_lens.device
     found: dict[int, list[Hypothesis]] = {}
     if proved:
-        tgt_lens = torch.tensor([output.length for output in proved.values()], device=device)
-        grid = trail.grid(torch.tensor(list(proved), device=device), tgt_lens)
+        tgt_lens = xp.tensor([output.length for output in proved.values()], device=device)
+        grid = trail.grid(xp.tensor(list(proved), device=device), tgt_lens)
         hypotheses = hypotheses_of(grid, list(proved.values()), options.end, options)
         found |= {item: [hypothesis] for item, hypothesis in zip(proved, hypotheses, strict=True)}
     if others:
-        left = source.select(torch.tensor(others, device=device))
+        left = source.select(xp.tensor(others, device=device))
         search = _Search(scorer, left, options)
         for row, item in enumerate(others):
             guess = guesses[item].output

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace
+from ssnt.decode.columns import OneColumn
 from ssnt.decode.extend import log_arrivals_along
-from ssnt.decode.one_column import OneColumn
 from ssnt.decode.rows import select
-from ssnt.decode.scorer import Columns, Scorer, Source, as_scorer, lengths_read, model_count
+from ssnt.decode.scorer import Columns, Scorer, Source, as_scorer
 from ssnt.dp.checks import require_end
 from ssnt.types import EOS_ID, Batch, End, Grid
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ssnt.arrays import NumpyDevice
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,12 @@ class MarginalSource:
     @property
     def src_lens(self) -> Tensor:
         """All lattices have one column, ``(B,)``."""
-        return torch.ones_like(self.encoded.src_lens)
+        return namespace(self.encoded.src_lens).ones_like(self.encoded.src_lens)
 
     @property
     def read_lens(self) -> Tensor:
         """Lengths of the sources themselves, ``(B,)``."""
-        return lengths_read(self.encoded)
+        return self.encoded.read_lens
 
     def select(self, items: Tensor) -> MarginalSource:
         """Returns the sources ``items``, in that order."""
@@ -80,7 +84,12 @@ class MarginalisedScorer:
         self._inner: Scorer[Any, Any] = as_scorer(model)
         self._end = end
         self.vocab_size = self._inner.vocab_size
-        self.model_count = model_count(self._inner)
+        self.model_count = self._inner.model_count
+
+    @property
+    def device(self) -> torch.device | NumpyDevice:
+        """Where the transducer is."""
+        return self._inner.device
 
     def read(self, batch: Batch) -> MarginalSource:
         """Encodes the sources of a batch."""
@@ -95,14 +104,15 @@ class MarginalisedScorer:
     ) -> MarginalState:
         """Takes ``rows`` of a state, which belong to sources ``items``, and appends ``symbols``."""
         # Side by side for each source: one source a row would copy its logits, (I, V), for each of them.
-        counts = torch.bincount(items, minlength=len(source.src_lens))
+        xp = namespace(rows)
+        counts = xp.bincount(items, minlength=len(source.src_lens))
         width = int(counts.max())
         places = items * width + _ranks(items, counts)  # (N,)
         table = rows.new_zeros(len(counts) * width).index_put((places,), rows)  # any row fills a free place
-        own_symbols = torch.zeros_like(table).index_put((places,), symbols).view(-1, width)
+        own_symbols = xp.zeros_like(table).index_put((places,), symbols).view(-1, width)
         columns = self._inner.columns(source.encoded, select(state.prefix, table))
         log_write = _log_writes(columns, state.log_inflow[table].view_as(columns.log_emit))
-        own = torch.arange(width, device=rows.device).expand_as(own_symbols)
+        own = xp.arange(width, device=rows.device).expand_as(own_symbols)
         log_alpha = (log_write + columns.log_word(own, own_symbols)).flatten(0, 1)[places]  # (N, I)
         after = self._inner.advance(source.encoded, state.prefix, rows, items, symbols)
         return MarginalState(after, _normalised(log_alpha))
@@ -119,10 +129,11 @@ class MarginalisedScorer:
 
     def grid(self, source: MarginalSource, tgt: Tensor, tgt_lens: Tensor) -> Grid:
         """The lattices of given outputs: one column, in which each symbol has its probability given those before."""
+        xp = namespace(tgt)
         inner = self._inner.grid(source.encoded, tgt, tgt_lens)
         log_inflow = source.encoded.log_start(1)[:, 0]  # (B, I)
-        inside = torch.arange(log_inflow.shape[1], device=tgt.device) < inner.src_lens[:, None]
-        last = torch.arange(log_inflow.shape[1], device=tgt.device) == inner.src_lens[:, None] - 1
+        inside = xp.arange(log_inflow.shape[1], device=tgt.device) < inner.src_lens[:, None]
+        last = xp.arange(log_inflow.shape[1], device=tgt.device) == inner.src_lens[:, None] - 1
         log_words = []
         for j in range(tgt.shape[1]):
             log_alpha = log_arrivals_along(log_inflow, inner.log_shift[:, j]) + inner.log_emit[:, j]
@@ -130,26 +141,28 @@ class MarginalisedScorer:
             if self._end == "last":  # what did not end, as searches may give, may stop anywhere
                 is_end = ((tgt_lens == j + 1) & (tgt[:, j] == EOS_ID))[:, None]
                 log_alpha = log_alpha.masked_fill(is_end & ~last, -math.inf)
-            log_words.append(torch.logsumexp(log_alpha, dim=1))
+            log_words.append(xp.logsumexp(log_alpha, dim=1))
             log_inflow = _normalised(log_alpha)
-        log_word = torch.stack(log_words, dim=1)[..., None]  # (B, J, 1)
-        never = torch.full_like(log_word, -math.inf)
-        return Grid(log_word, torch.zeros_like(log_word), never, source.src_lens, tgt_lens)
+        log_word = xp.stack(log_words, dim=1)[..., None]  # (B, J, 1)
+        never = xp.full_like(log_word, -math.inf)
+        return Grid(log_word, xp.zeros_like(log_word), never, source.src_lens, tgt_lens)
 
     def _log_end_at_last(self, source: MarginalSource, columns: Columns, log_write: Tensor) -> Tensor:
         """The probability of ending at the last position, ``(B, K)``."""
         batch, width, _ = log_write.shape
-        own = torch.arange(width, device=log_write.device).expand(batch, width)
-        log_end = log_write + columns.log_word(own, torch.full_like(own, EOS_ID))
+        xp = namespace(log_write)
+        own = xp.arange(width, device=log_write.device).expand(batch, width)
+        log_end = log_write + columns.log_word(own, xp.full_like(own, EOS_ID))
         last = (source.encoded.src_lens - 1)[:, None, None].expand(-1, width, 1)
         return log_end.gather(2, last)[..., 0]
 
 
 def _ranks(items: Tensor, counts: Tensor) -> Tensor:
     """The how manieth of its source each row is, from 0, for sources ``(N,)`` in any order that come so often."""
-    order = items.argsort(stable=True)
-    ranks = torch.empty_like(items)
-    ranks[order] = torch.arange(len(items), device=items.device) - (counts.cumsum(0) - counts)[items[order]]
+    xp = namespace(items)
+    order = xp.argsort(items, stable=True)
+    ranks = xp.empty_like(items)
+    ranks[order] = xp.arange(len(items), device=items.device) - (counts.cumsum(0) - counts)[items[order]]
     return ranks
 
 
@@ -160,5 +173,6 @@ def _log_writes(columns: Columns, log_inflow: Tensor) -> Tensor:
 
 def _normalised(log_alpha: Tensor) -> Tensor:
     """``(N, I)`` divided by its sum; a prefix that cannot be has no mass anywhere, and keeps none."""
-    log_mass = torch.logsumexp(log_alpha, dim=1, keepdim=True)
-    return log_alpha - torch.where(log_mass == -math.inf, 0.0, log_mass)
+    xp = namespace(log_alpha)
+    log_mass = xp.logsumexp(log_alpha, dim=1, keepdim=True)
+    return log_alpha - xp.where(log_mass == -math.inf, 0.0, log_mass)

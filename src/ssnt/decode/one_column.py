@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ssnt.decode.columns import OneColumn
+from ssnt.decode.model_scorer import warn_if_training
 from ssnt.decode.rows import select
-from ssnt.decode.scorer import TopWords, top_words, warn_if_training
 from ssnt.errors import ModelError
 from ssnt.nn.baselines import EncoderDecoder, SourceMemory
 from ssnt.nn.recurrent import LSTMState
@@ -62,46 +62,23 @@ class StepState:
     position: Tensor
 
 
-class OneColumn:
-    """The distribution over the next symbol, for ``K`` prefixes of each source, as the only column of a lattice."""
-
-    def __init__(self, log_probs: Tensor, live: Tensor | None) -> None:
-        self._log_probs = log_probs  # (B, K, V)
-        self.log_emit = log_probs.new_zeros(*log_probs.shape[:2], 1)
-        if live is not None:
-            self.log_emit = self.log_emit.masked_fill(~live[..., None], -math.inf)
-        self.log_shift = torch.full_like(self.log_emit, -math.inf)
-
-    def log_mixture(self, log_weights: Tensor) -> Tensor:
-        """The log probability of all symbols, weighted by ``(B, K, 1)``."""
-        return self._log_probs + log_weights
-
-    def log_word(self, prefixes: Tensor, symbols: Tensor) -> Tensor:
-        """``log p(symbol)`` for prefixes and symbols ``(B, M)``: ``(B, M, 1)``."""
-        items = torch.arange(len(prefixes), device=prefixes.device)[:, None]
-        return self._log_probs[items, prefixes, symbols][..., None]
-
-    def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
-        """The whole distribution of flat prefix rows ``(P,)``: ``(P, V)``."""
-        del positions
-        return self._log_probs.flatten(0, 1).index_select(0, rows)
-
-    def log_top(self, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
-        """The ``count`` likeliest symbols of flat prefix rows."""
-        return top_words(self.log_words(rows, positions), blocked, count)
-
-
 class OneColumnScorer:
     """One encoder-decoder as the searches see it; dropout is the model's own affair, so call ``eval()``."""
 
     has_alignment = False
     is_streaming = False
+    model_count = 1
 
     def __init__(self, model: EncoderDecoder) -> None:
         if not isinstance(model, EncoderDecoder):
             raise ModelError(f"model: expected an EncoderDecoder, such as a Seq2Seq, got {type(model).__name__}")
         self.model = model
         self.vocab_size = model.config.tgt_vocab_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.device
 
     def read(self, batch: Batch) -> OneColumnSource:
         """Reads the sources of a batch."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
-import torch
-
+from ssnt.arrays import namespace, no_grad
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.progress import first_progress, outputs, read_on
 from ssnt.decode.rounds import Rules
@@ -16,7 +15,7 @@ from ssnt.errors import ConfigError
 from ssnt.types import Batch, Hypothesis
 
 
-@torch.no_grad()
+@no_grad()
 def online_search(
     scorer: StreamingScorer[SourceT, StateT, HearingT],
     batch: Batch,
@@ -51,22 +50,23 @@ def online_search(
     require_alignment(scorer, "online search", example="uniSSNT+")
     options = options or SearchOptions()
     rules = _rules(options, merge, max_emissions, scorer.vocab_size)
+    xp = namespace(batch.src)
     lens = batch.src_lens.tolist()
     progress = first_progress(scorer, len(lens), rules, batch.features)
-    longest = torch.tensor([options.longest(length) for length in lens], device=batch.src.device)
+    longest = xp.tensor([options.longest(length) for length in lens], device=batch.src.device)
     progress = replace(progress, prefixes=replace(progress.prefixes, longest=longest))
     found: list[list[Hypothesis]] = [[] for _ in lens]
     left = sorted(range(len(lens)), key=lambda item: -lens[item])  # those that end soonest stand last
-    progress = progress.chosen(torch.tensor(left, device=batch.src.device))
+    progress = progress.chosen(xp.tensor(left, device=batch.src.device))
     for position in range(max(lens)):
         symbols = batch.src[left, position]
         stay = sum(lens[item] > position + 1 for item in left)
         if stay < len(left):
-            ending = progress.chosen(torch.arange(stay, len(left), device=batch.src.device))
+            ending = progress.chosen(xp.arange(stay, len(left), device=batch.src.device))
             ended = read_on(scorer, rules, ending, symbols[stay:], is_last=True)
             for item, hypotheses in zip(left[stay:], outputs(rules, ending, ended), strict=True):
                 found[item] = _ranked(hypotheses, options)
-            progress = progress.chosen(torch.arange(stay, device=batch.src.device))
+            progress = progress.chosen(xp.arange(stay, device=batch.src.device))
             left, symbols = left[:stay], symbols[:stay]
         if left:
             progress = read_on(scorer, rules, progress, symbols)

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace, no_grad
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.scorer import Columns, Scorer, TopWords, require_alignment
 from ssnt.types import EOS_ID, PAD_ID, Alignment, Batch, Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_WORD_SCORES = 1 << 22
 """How many word probabilities are held at a time, whatever the size of batch, beam and vocabulary."""
@@ -51,7 +52,7 @@ def path_search(scorer: Scorer[Any, Any], batch: Batch, options: SearchOptions |
     require_alignment(scorer, "path search")
     options = options or SearchOptions()
     options.require_vocabulary(scorer.vocab_size)
-    with torch.no_grad():
+    with no_grad():
         search = _PathSearch(scorer, batch, options)
         length = 0
         while len(search.items):
@@ -85,15 +86,16 @@ class _Held:
     def empty_prefix(cls, src: Tensor) -> _Held:
         """The empty prefix, which stands at the first position of each of the sources ``(B, I)``."""
         # Whatever the model computes in: many small numbers are added up.
-        log_probs = torch.full_like(src, -math.inf, dtype=torch.float64)
+        xp = namespace(src)
+        log_probs = xp.full_like(src, -math.inf, dtype=xp.float64)
         log_probs[:, 0] = 0.0
-        return cls(log_probs[:, None], torch.full_like(src, NO_NODE, dtype=torch.int64)[:, None])
+        return cls(log_probs[:, None], xp.full_like(src, NO_NODE, dtype=xp.int64)[:, None])
 
     def endings(self, b: int, count: int) -> list[_Ending]:
         """The ``count`` best prefixes of item ``b`` as they are, unfinished."""
         log_probs, positions = self.log_probs[b].max(dim=1)  # (N,)
         nodes = self.nodes[b].gather(1, positions[:, None])[:, 0]
-        best = torch.sort(log_probs, descending=True, stable=True).indices[:count]
+        best = namespace(log_probs).sort(log_probs, dim=0, descending=True, stable=True).indices[:count]
         pairs = zip(nodes[best].tolist(), log_probs[best].tolist(), strict=True)
         return [_Ending(node, log_prob, None) for node, log_prob in pairs if log_prob > -math.inf]
 
@@ -136,8 +138,9 @@ class _Finished:
     @classmethod
     def none(cls, src: Tensor, count: int) -> _Finished:
         """Nothing yet, for sources ``(B, I)``."""
-        nothing = torch.full((len(src), count), -math.inf, dtype=torch.float64, device=src.device)
-        no_nodes = torch.full_like(nothing, NO_NODE, dtype=torch.int64)
+        xp = namespace(src)
+        nothing = xp.full((len(src), count), -math.inf, dtype=xp.float64, device=src.device)
+        no_nodes = xp.full_like(nothing, NO_NODE, dtype=xp.int64)
         return cls(nothing, nothing, no_nodes, no_nodes)
 
     def endings(self, b: int) -> list[_Ending]:
@@ -156,9 +159,10 @@ class _Finished:
 
 def _best_of_both(first: Any, second: Any, count: int) -> list[Tensor]:
     """Joins two of the same kind along the last axis, and ranks all fields by the first of them."""
-    pairs = zip(vars(first).values(), vars(second).values(), strict=True)
-    both = [torch.cat(pair, dim=-1) for pair in pairs]
-    order = torch.sort(both[0], dim=-1, descending=True, stable=True).indices[..., :count]
+    pairs = list(zip(vars(first).values(), vars(second).values(), strict=True))
+    xp = namespace(pairs[0][0])
+    both = [xp.cat(pair, dim=-1) for pair in pairs]
+    order = xp.sort(both[0], dim=-1, descending=True, stable=True).indices[..., :count]
     return [values.gather(-1, order) for values in both]
 
 
@@ -191,14 +195,15 @@ class _History:
 
     def add(self, parents: Tensor, symbols: Tensor, positions: Tensor) -> Tensor:
         """Adds nodes ``(n,)`` and returns their numbers."""
+        xp = namespace(parents)
         first, self._size = self._size, self._size + len(parents)
-        self._columns.append(torch.stack([parents, symbols, positions]))
-        return torch.arange(first, self._size, device=parents.device)
+        self._columns.append(xp.stack([parents, symbols, positions]))
+        return xp.arange(first, self._size, device=parents.device)
 
     def write_out(self, endings: list[_Ending], options: SearchOptions) -> list[Hypothesis]:
         """Follows each ending back to the empty prefix."""
         if len(self._columns) > 1:
-            self._columns = [torch.cat(self._columns, dim=1)]
+            self._columns = [namespace(self._columns[0]).cat(self._columns, dim=1)]
         table = self._columns[0].cpu().numpy() if self._columns else None
         return [_hypothesis(table, ending, options) for ending in endings]
 
@@ -233,14 +238,15 @@ class _PathSearch:
         self._scorer, self._options = scorer, options
         self._source = scorer.read(batch)
         self._state = scorer.start(self._source)
+        xp = self._xp = namespace(batch.src)
         device = batch.src.device
-        self.items = torch.arange(len(batch.src), device=device)
+        self.items = xp.arange(len(batch.src), device=device)
         longest = [options.longest(length) for length in batch.src_lens.tolist()]
-        self._longest = torch.tensor(longest, device=device)
+        self._longest = xp.tensor(longest, device=device)
         # A log probability times this is the best score that an unfinished output could still get.
         best_weights = [options.score(1.0, length + 1) for length in longest]
-        self._best_weights = torch.tensor(best_weights, dtype=torch.float64, device=device)
-        self._blocked = torch.zeros(scorer.vocab_size, dtype=torch.bool, device=device)
+        self._best_weights = xp.tensor(best_weights, dtype=xp.float64, device=device)
+        self._blocked = xp.zeros(scorer.vocab_size, dtype=xp.bool, device=device)
         self._blocked[[EOS_ID, *options.banned]] = True
         self._held = _Held.empty_prefix(batch.src)
         self._finished = _Finished.none(batch.src, options.nbest)
@@ -262,7 +268,7 @@ class _PathSearch:
             self._finished = self._finished.join(ended, options.nbest)
         above = self._finished.scores[:, -1] / self._best_weights
         limits = _Limits(above, options.min_log_prob, options.beam_threshold)
-        log_writing = torch.where((length < self._longest)[:, None, None], log_writing, -math.inf)
+        log_writing = self._xp.where((length < self._longest)[:, None, None], log_writing, -math.inf)
         if length < len(options.prefix):
             chosen = _force(columns, log_writing, options.prefix[length])
         else:
@@ -278,15 +284,15 @@ class _PathSearch:
     def _end(self, columns: Columns, writing: _Held, length: int) -> _Finished:
         """Ends every prefix where that is most probable; ``length`` counts the end symbol."""
         batch, count, src_size = writing.log_probs.shape
-        device = writing.log_probs.device
-        prefixes = torch.arange(count, device=device).expand(batch, -1)
+        xp, device = self._xp, writing.log_probs.device
+        prefixes = xp.arange(count, device=device).expand(batch, -1)
         # One symbol only, so all pairs of prefix and position are affordable.
-        log_ends = columns.log_word(prefixes, torch.full_like(prefixes, EOS_ID)) + writing.log_probs  # (B, N, I)
+        log_ends = columns.log_word(prefixes, xp.full_like(prefixes, EOS_ID)) + writing.log_probs  # (B, N, I)
         if self._options.end == "last":
-            is_last = torch.arange(src_size, device=device) == self._source.src_lens[:, None, None] - 1
-            log_ends = torch.where(is_last, log_ends, -math.inf)
+            is_last = xp.arange(src_size, device=device) == self._source.src_lens[:, None, None] - 1
+            log_ends = xp.where(is_last, log_ends, -math.inf)
         log_probs, positions = log_ends.max(dim=2)  # (B, N)
-        log_probs = torch.where(log_probs >= self._options.min_log_prob, log_probs, -math.inf)
+        log_probs = xp.where(log_probs >= self._options.min_log_prob, log_probs, -math.inf)
         nodes = writing.nodes.gather(2, positions[..., None])[..., 0]
         return _Finished(log_probs * self._options.score(1.0, length), log_probs, nodes, positions)
 
@@ -298,18 +304,19 @@ class _PathSearch:
 
     def _grow(self, chosen: _Chosen, keep: Tensor, nodes: Tensor, survivors: Tensor) -> None:
         """Makes the kept continuations of the ``survivors`` the next column: one prefix for all cells that hold it."""
+        xp = self._xp
         batch, count, src_size = nodes.shape
         vocab_size = self._scorer.vocab_size
         owners, positions, _ = keep.nonzero(as_tuple=True)  # (H,) each, one for each kept hypothesis
         log_probs, parents, symbols = chosen.log_probs[keep], chosen.prefixes[keep], chosen.symbols[keep]
         keys = (owners * count + parents) * vocab_size + symbols
-        grown, of_hypothesis = torch.unique(keys, return_inverse=True)  # sorted, hence item by item
+        grown, of_hypothesis = xp.unique(keys, return_inverse=True)  # sorted, hence item by item
         rows = grown // vocab_size
-        new_numbers = torch.zeros(batch, dtype=torch.int64, device=keys.device)  # the survivors, numbered from zero
-        new_numbers[survivors] = torch.arange(len(survivors), device=keys.device)
+        new_numbers = xp.zeros(batch, dtype=xp.int64, device=keys.device)  # the survivors, numbered from zero
+        new_numbers[survivors] = xp.arange(len(survivors), device=keys.device)
         new_owners = new_numbers[rows // count]
-        counts = torch.bincount(new_owners)
-        places = torch.arange(len(grown), device=keys.device) - (counts.cumsum(0) - counts)[new_owners]
+        counts = xp.bincount(new_owners)
+        places = xp.arange(len(grown), device=keys.device) - (counts.cumsum(0) - counts)[new_owners]
 
         shape = (len(survivors), int(counts.max()))
         at = (new_numbers[owners], places[of_hypothesis], positions)
@@ -321,7 +328,7 @@ class _PathSearch:
         # Places that an item does not need hold some prefix of its own, which is nowhere in the grid.
         state_rows = (survivors * count)[:, None].repeat(1, shape[1])
         state_rows[new_owners, places] = rows
-        state_symbols = torch.full_like(state_rows, PAD_ID)
+        state_symbols = xp.full_like(state_rows, PAD_ID)
         state_symbols[new_owners, places] = grown % vocab_size
         self._advance(survivors, state_rows, state_symbols)
 
@@ -331,29 +338,31 @@ class _PathSearch:
             self._source = self._source.select(survivors)
             self._finished = self._finished.select(survivors)
             self._longest, self._best_weights = self._longest[survivors], self._best_weights[survivors]
-        owners = torch.arange(len(survivors), device=rows.device)[:, None].expand_as(rows)
+        owners = self._xp.arange(len(survivors), device=rows.device)[:, None].expand_as(rows)
         flat = (rows.flatten(), owners.flatten(), symbols.flatten())
         self._state = self._scorer.advance(self._source, self._state, *flat)
 
 
 def _arrive(held: _Held, log_shift: Tensor) -> _Held:
     """The best way for each prefix to reach each position, before the decision there: by shifting, or it is there."""
+    xp = namespace(log_shift)
     ways = [(held.log_probs[..., 0], held.nodes[..., 0])]
     here = zip(held.log_probs.unbind(2)[1:], held.nodes.unbind(2)[1:], log_shift.unbind(2)[:-1], strict=True)
     for log_prob, node, log_shift_before in here:
         log_shifted = ways[-1][0] + log_shift_before
-        ways.append((torch.maximum(log_prob, log_shifted), torch.where(log_prob >= log_shifted, node, ways[-1][1])))
+        ways.append((xp.maximum(log_prob, log_shifted), xp.where(log_prob >= log_shifted, node, ways[-1][1])))
     log_probs, nodes = zip(*ways, strict=True)
-    return _Held(torch.stack(log_probs, dim=2), torch.stack(nodes, dim=2))
+    return _Held(xp.stack(log_probs, dim=2), xp.stack(nodes, dim=2))
 
 
 def _force(columns: Columns, log_writing: Tensor, symbol: int) -> _Chosen:
     """Continues with ``symbol``; all paths hold the same forced prefix, so a cell has one."""
-    first = torch.zeros_like(log_writing[:, :1, 0], dtype=torch.int64)  # (B, 1)
-    log_words = columns.log_word(first, torch.full_like(first, symbol))  # (B, 1, I)
+    xp = namespace(log_writing)
+    first = xp.zeros_like(log_writing[:, :1, 0], dtype=xp.int64)  # (B, 1)
+    log_words = columns.log_word(first, xp.full_like(first, symbol))  # (B, 1, I)
     log_probs = (log_writing + log_words).transpose(1, 2)  # (B, I, 1)
-    prefixes = torch.zeros_like(log_probs, dtype=torch.int64)
-    return _Chosen(log_probs, prefixes, torch.full_like(prefixes, symbol))
+    prefixes = xp.zeros_like(log_probs, dtype=xp.int64)
+    return _Chosen(log_probs, prefixes, xp.full_like(prefixes, symbol))
 
 
 def _choose(columns: Columns, log_writing: Tensor, limits: _Limits, blocked: Tensor, beam: int) -> _Chosen:
@@ -362,11 +371,12 @@ def _choose(columns: Columns, log_writing: Tensor, limits: _Limits, blocked: Ten
     No continuation is more probable than the prefix that it continues. So prefixes are looked at in the order of
     ``log_writing`` (B, N, I), and a cell is done when the next one is no better than its worst continuation so far.
     """
+    xp = namespace(log_writing)
     count = log_writing.shape[1]
     # stable, so that equal arrivals keep their order
-    ranked = torch.sort(log_writing.transpose(1, 2), dim=2, descending=True, stable=True)  # (B, I, N)
-    nothing = torch.full_like(ranked.values[..., :1], -math.inf).expand(-1, -1, beam)  # (B, I, K)
-    no_choice = torch.zeros_like(nothing, dtype=torch.int64)
+    ranked = xp.sort(log_writing.transpose(1, 2), dim=2, descending=True, stable=True)  # (B, I, N)
+    nothing = xp.full_like(ranked.values[..., :1], -math.inf).expand(-1, -1, beam)  # (B, I, K)
+    no_choice = xp.zeros_like(nothing, dtype=xp.int64)
     best = _Chosen(nothing, no_choice, no_choice)
     begin, width = 0, beam
     while begin < count:
@@ -399,7 +409,8 @@ def _spread(values: Tensor, cells: tuple[Tensor, ...], shape: tuple[int, ...], f
 
 def _best_words(columns: Columns, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
     """The ``count`` most probable symbols at single cells (P,), as many cells at a time as memory allows."""
+    xp = namespace(rows)
     size = max(1, MAX_WORD_SCORES // len(blocked))
     few = blocked.nonzero()[:, 0]
     parts = [columns.log_top(*some, few, count) for some in zip(rows.split(size), positions.split(size), strict=True)]
-    return TopWords(torch.cat([part.log_probs for part in parts]), torch.cat([part.symbols for part in parts]))
+    return TopWords(xp.cat([part.log_probs for part in parts]), xp.cat([part.symbols for part in parts]))

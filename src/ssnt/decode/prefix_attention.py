@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ssnt.decode.model_scorer import Hearing, ModelScorer, ModelSource, PrefixState
 from ssnt.decode.rows import Growing
-from ssnt.decode.scorer import Hearing, ModelScorer, ModelSource, PrefixState, TopWords, top_words
+from ssnt.decode.scorer import TopWords, top_words
 from ssnt.errors import ModelError
 from ssnt.nn.prefix_attention import PrefixAttentionSSNT
 from ssnt.nn.prefix_grid import CHUNK_BYTES
@@ -45,10 +46,6 @@ class PrefixAttentionSource(ModelSource):
     def of(cls, source: ModelSource, keys: Tensor, values: Tensor, seen: Tensor) -> PrefixAttentionSource:
         """Adds them to what every model has."""
         return cls(**vars(source), keys=keys, values=values, seen=seen)
-
-    def select(self, items: Tensor) -> PrefixAttentionSource:
-        """Returns the sources ``items``, in that order."""
-        return self.of(super().select(items), self.keys[items], self.values[items], self.seen[items])
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
-
+from ssnt.arrays import NumpyDevice, namespace, namespace_on
 from ssnt.types import Alignment, Hypothesis
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 UNLIMITED = 2**62
 
@@ -51,7 +52,8 @@ class Plan(NamedTuple):
 
     def beside(self, other: Plan) -> Plan:
         """This plan's entries, then the other's."""
-        return Plan(*(torch.cat(pair, dim=1) for pair in zip(self, other, strict=True)))
+        xp = namespace(self.origin)
+        return Plan(*(xp.cat(pair, dim=1) for pair in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -95,21 +97,23 @@ class Prefixes:
         missing = size - self.symbols.shape[2]
         if not missing:
             return self
-        return replace(self, symbols=F.pad(self.symbols, (0, missing)), delays=F.pad(self.delays, (0, missing)))
+        pad = namespace(self.symbols).constant_pad_nd
+        return replace(self, symbols=pad(self.symbols, (0, missing)), delays=pad(self.delays, (0, missing)))
 
     def widened(self, finished: int) -> Prefixes:
         """The same with ``finished`` more empty places."""
         if not finished:
             return self
+        pad = namespace(self.symbols).constant_pad_nd
         entries, sides = (0, 0, 0, finished), (0, finished)
         return replace(
             self,
-            symbols=F.pad(self.symbols, entries),
-            delays=F.pad(self.delays, entries),
-            lens=F.pad(self.lens, sides),
-            shared=F.pad(self.shared, (0, finished, 0, finished)),
-            log_mass=F.pad(self.log_mass, sides, value=-math.inf),
-            log_best=F.pad(self.log_best, sides, value=-math.inf),
+            symbols=pad(self.symbols, entries),
+            delays=pad(self.delays, entries),
+            lens=pad(self.lens, sides),
+            shared=pad(self.shared, (0, finished, 0, finished)),
+            log_mass=pad(self.log_mass, sides, -math.inf),
+            log_best=pad(self.log_best, sides, -math.inf),
         )
 
     def following(self, plan: Plan, live: int) -> Prefixes:
@@ -165,30 +169,32 @@ class Prefixes:
 
     def decided(self, max_delay: int | None, max_tail: int) -> tuple[Tensor, Tensor, Tensor]:
         """How much of the best entry is to be committed: entry (S,), symbols (S,), entries that agree (S, N)."""
+        xp = namespace(self.lens)
         best = self.log_mass.argmax(dim=1)
         alive, here = self.is_alive, best[:, None]
         shared = self.shared.gather(1, here[..., None].expand(-1, -1, alive.shape[1]))[:, 0]  # (S, N)
         length = self.lens.gather(1, here)[:, 0]
-        count = torch.where(alive, shared, UNLIMITED).amin(dim=1)
+        count = xp.where(alive, shared, UNLIMITED).amin(dim=1)
         if max_delay is not None:
             size = self.delays.shape[2]
             delays = self.delays.gather(1, here[..., None].expand(-1, -1, size))[:, 0]  # (S, T)
-            is_symbol = torch.arange(size, device=best.device) < length[:, None]
-            count = torch.maximum(count, (is_symbol & (delays <= self.read[:, None] - max_delay)).sum(dim=1))
-        count = torch.maximum(count, length - max_tail)
+            is_symbol = xp.arange(size, device=best.device) < length[:, None]
+            count = xp.maximum(count, (is_symbol & (delays <= self.read[:, None] - max_delay)).sum(dim=1))
+        count = xp.maximum(count, length - max_tail)
         is_kept = alive & (shared >= count[:, None]) & (self.lens - count[:, None] <= max_tail)
         # those that are left may agree on more; once a stream is over there are none
-        count = torch.where(is_kept, shared, UNLIMITED).amin(dim=1)
-        return best, torch.where(alive.any(dim=1), count, 0), is_kept
+        count = xp.where(is_kept, shared, UNLIMITED).amin(dim=1)
+        return best, xp.where(alive.any(dim=1), count, 0), is_kept
 
     def cut(self, count: Tensor) -> Prefixes:
         """The same without the first ``count`` (S,) symbols, on which all entries agree."""
+        xp = namespace(self.lens)
         alive = self.is_alive
-        lens = torch.where(alive, self.lens - count[:, None], 0)
+        lens = xp.where(alive, self.lens - count[:, None], 0)
         pairs = alive[:, :, None] & alive[:, None, :]
-        shared = torch.where(pairs, self.shared - count[:, None, None], 0)
+        shared = xp.where(pairs, self.shared - count[:, None, None], 0)
         size = int(lens.max()) + 1
-        place = torch.arange(size, device=count.device) + count[:, None]  # (S, T')
+        place = xp.arange(size, device=count.device) + count[:, None]  # (S, T')
         place = place.clamp(max=self.symbols.shape[2] - 1)[:, None].expand(-1, alive.shape[1], -1)
         return replace(
             self,
@@ -201,7 +207,7 @@ class Prefixes:
 
     def hypotheses(self, first: int, last: int, *, is_complete: bool) -> list[list[Hypothesis]]:
         """The entries ``first`` to ``last`` (excluded) of every stream, most probable first."""
-        log_mass, order = self.log_mass[:, first:last].sort(dim=1, descending=True, stable=True)
+        log_mass, order = namespace(self.lens).sort(self.log_mass[:, first:last], dim=1, descending=True, stable=True)
         order = order + first
         across = order[..., None].expand(-1, -1, self.symbols.shape[2])
         columns = (
@@ -217,12 +223,13 @@ class Prefixes:
         ]
 
 
-def first_prefixes(count: int, live: int, finished: int, device: torch.device) -> Prefixes:
+def first_prefixes(count: int, live: int, finished: int, device: torch.device | NumpyDevice) -> Prefixes:
     """``count`` streams that have read nothing: one live hypothesis each, the empty output."""
+    xp = namespace_on(device)
     width = live + finished
-    log_mass = torch.full((count, width), -math.inf, dtype=torch.float64, device=device)
+    log_mass = xp.full((count, width), -math.inf, dtype=xp.float64, device=device)
     log_mass[:, 0] = 0.0
-    zeros = torch.zeros(count, dtype=torch.int64, device=device)
+    zeros = xp.zeros(count, dtype=xp.int64, device=device)
     entries = zeros[:, None].expand(-1, width)
     return Prefixes(
         symbols=entries[..., None].clone(),
@@ -232,7 +239,7 @@ def first_prefixes(count: int, live: int, finished: int, device: torch.device) -
         log_mass=log_mass,
         log_best=log_mass.clone(),
         written=zeros,
-        longest=torch.full_like(zeros, UNLIMITED),
+        longest=xp.full_like(zeros, UNLIMITED),
         read=zeros,
     )
 
@@ -240,7 +247,7 @@ def first_prefixes(count: int, live: int, finished: int, device: torch.device) -
 def _written(rows: Tensor, places: Tensor, values: Tensor, where: Tensor) -> Tensor:
     """Rows (S, N, T) with a value (S, N) written at a place of some."""
     at = places[..., None]
-    return rows.scatter(2, at, torch.where(where[..., None], values[..., None], rows.gather(2, at)))
+    return rows.scatter(2, at, namespace(rows).where(where[..., None], values[..., None], rows.gather(2, at)))
 
 
 def _hypothesis(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace, namespace_on, no_grad
 from ssnt.decode.prefixes import Prefixes, first_prefixes
 from ssnt.decode.rounds import BeamPosition, GreedyPosition, Rules
 from ssnt.decode.rows import join, leaves, select
 from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer
 from ssnt.types import EOS_ID, Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,17 @@ class Progress(Generic[StateT, HearingT]):
 
     def replaced(self, streams: Tensor, other: Progress[StateT, HearingT]) -> Progress[StateT, HearingT]:
         """The same with the streams ``streams`` (M,) taken from ``other``, which has only them."""
+        xp = namespace(streams)
         count = self.prefixes.lens.shape[0]
-        order = torch.arange(count, device=streams.device)
-        order[streams] = torch.arange(count, count + len(streams), device=streams.device)
+        order = xp.arange(count, device=streams.device)
+        order[streams] = xp.arange(count, count + len(streams), device=streams.device)
         return self._picked(other, order)
 
     def joined(self, other: Progress[StateT, HearingT]) -> Progress[StateT, HearingT]:
         """These streams, then those of ``other``."""
         lens = self.prefixes.lens
-        return self._picked(other, torch.arange(len(lens) + len(other.prefixes.lens), device=lens.device))
+        count = len(lens) + len(other.prefixes.lens)
+        return self._picked(other, namespace(lens).arange(count, device=lens.device))
 
     def _picked(self, other: Progress[StateT, HearingT], order: Tensor) -> Progress[StateT, HearingT]:
         """The streams ``order`` (M,) of these and of ``other``, whose numbers count on from these."""
@@ -61,24 +64,25 @@ class Progress(Generic[StateT, HearingT]):
 
 def _slots(streams: Tensor, width: int) -> Tensor:
     """The decoder rows of streams."""
-    return (streams[:, None] * width + torch.arange(width, device=streams.device)).flatten()
+    return (streams[:, None] * width + namespace(streams).arange(width, device=streams.device)).flatten()
 
 
-@torch.no_grad()
+@no_grad()
 def first_progress(
     scorer: StreamingScorer[SourceT, StateT, HearingT], count: int, rules: Rules, features: Tensor | None
 ) -> Progress[StateT, HearingT]:
     """``count`` streams that have read nothing."""
     hearing = scorer.listen(count, features)
     device = leaves(hearing)[0].device
+    xp = namespace_on(device)
     # The state of the empty prefix is asked for with a source but does not depend on it, so any symbol will do.
-    source, _ = scorer.hear(torch.full((count,), EOS_ID, device=device), hearing)
-    rows = torch.arange(count, device=device).repeat_interleave(rules.beam)
+    source, _ = scorer.hear(xp.full((count,), EOS_ID, device=device), hearing)
+    rows = xp.arange(count, device=device).repeat_interleave(rules.beam)
     prefixes = first_prefixes(count, rules.beam, rules.finished, device)
     return Progress(prefixes, select(scorer.start(source), rows), hearing)
 
 
-@torch.no_grad()
+@no_grad()
 def read_on(
     scorer: StreamingScorer[SourceT, StateT, HearingT],
     rules: Rules,

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace
 from ssnt.decode.prefixes import Plan, Prefixes
 from ssnt.decode.rows import join, select
 from ssnt.decode.scorer import Scorer, SourceT, StateT
 from ssnt.types import EOS_ID, End
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -98,18 +99,19 @@ class Position(Generic[SourceT, StateT]):
         self.prefixes, self.state = prefixes, state
         self._scorer, self._rules, self._source, self._is_last = scorer, rules, source, is_last
         self._may_end = is_last or rules.end == "any"
-        device = prefixes.lens.device
-        self._places = torch.arange(rules.beam, device=device)
-        self._row_starts = torch.arange(prefixes.lens.shape[0], device=device)[:, None] * rules.beam
-        self._prefix = torch.tensor(rules.prefix or (0,), device=device)
-        self._banned = torch.tensor(rules.banned, dtype=torch.int64, device=device)
+        xp, device = namespace(prefixes.lens), prefixes.lens.device
+        self._xp = xp
+        self._places = xp.arange(rules.beam, device=device)
+        self._row_starts = xp.arange(prefixes.lens.shape[0], device=device)[:, None] * rules.beam
+        self._prefix = xp.tensor(rules.prefix or (0,), device=device)
+        self._banned = xp.tensor(rules.banned, dtype=xp.int64, device=device)
 
     def look(self, is_full: bool) -> Look:
         """Asks the model about the present prefixes; when the position ``is_full`` they may only end."""
-        rules, lens = self._rules, self.prefixes.lens[:, : self._rules.beam]
+        xp, rules, lens = self._xp, self._rules, self.prefixes.lens[:, : self._rules.beam]
         columns = self._scorer.columns(self._source, self.state)
         rows = (self._row_starts + self._places).flatten()
-        log_word = columns.log_words(rows, torch.zeros_like(rows))
+        log_word = columns.log_words(rows, xp.zeros_like(rows))
         log_step = columns.log_emit + log_word.view(*lens.shape, -1)  # (S, K, V)
         if len(self._banned):
             log_step[..., self._banned] = -math.inf
@@ -117,9 +119,9 @@ class Position(Generic[SourceT, StateT]):
         if rules.prefix:
             is_forced = total < len(rules.prefix)
             wanted = self._prefix[total.clamp(max=len(rules.prefix) - 1)]
-            is_other = torch.arange(log_step.shape[2], device=lens.device) != wanted[..., None]
+            is_other = xp.arange(log_step.shape[2], device=lens.device) != wanted[..., None]
             log_step = log_step.masked_fill(is_forced[..., None] & is_other, -math.inf)
-        log_eos = log_step[..., EOS_ID].to(torch.float64, copy=True)
+        log_eos = log_step[..., EOS_ID].to(xp.float64, copy=True)
         log_step[..., EOS_ID] = -math.inf
         if is_full:
             log_step.fill_(-math.inf)
@@ -127,7 +129,7 @@ class Position(Generic[SourceT, StateT]):
             log_step.masked_fill_((total >= self.prefixes.longest[:, None])[..., None], -math.inf)
         log_shift = columns.log_shift[..., 0].double()
         if self._is_last:  # there is nothing to go on to
-            log_shift = torch.full_like(log_shift, -math.inf)
+            log_shift = xp.full_like(log_shift, -math.inf)
         return Look(log_step, log_eos, columns.log_emit[..., 0].double(), log_shift)
 
     def follow(self, live: Plan, done: Plan | None) -> None:
@@ -144,16 +146,16 @@ class Position(Generic[SourceT, StateT]):
         symbols = live.symbol.flatten()[new]
         grown = self._scorer.advance(self._source, self.state, rows[new], new // beam, symbols)
         old_count = rows.shape[0]
-        rows[new] = torch.arange(old_count, old_count + len(new), device=rows.device)
+        rows[new] = self._xp.arange(old_count, old_count + len(new), device=rows.device)
         self.state = join((self.state, grown), rows)
 
     def unchanged(self, first: int, last: int) -> Plan:
         """A plan that keeps the entries ``first`` to ``last`` (excluded) as they are."""
-        streams = self.prefixes.lens.shape[0]
-        places = torch.arange(first, last, device=self._places.device).expand(streams, -1)
-        no_symbol = torch.full_like(places, -1)
+        xp, streams = self._xp, self.prefixes.lens.shape[0]
+        places = xp.arange(first, last, device=self._places.device).expand(streams, -1)
+        no_symbol = xp.full_like(places, -1)
         masses = self.prefixes.log_mass[:, first:last], self.prefixes.log_best[:, first:last]
-        return Plan(places, places, no_symbol, torch.zeros_like(places, dtype=torch.bool), *masses)
+        return Plan(places, places, no_symbol, xp.zeros_like(places, dtype=xp.bool), *masses)
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,9 @@ class BeamPosition(Position[SourceT, StateT]):
     def run(self) -> None:
         """Lets hypotheses emit, merges equal ones, and shifts all."""
         fresh = self.prefixes.log_mass[:, : self._rules.beam]
-        nothing = torch.full_like(fresh, -math.inf)
+        nothing = self._xp.full_like(fresh, -math.inf)
         flow = Flow(fresh, fresh, nothing, nothing)
-        streams = torch.arange(fresh.shape[0], device=fresh.device)
+        streams = self._xp.arange(fresh.shape[0], device=fresh.device)
         aside: list[tuple[Tensor, Prefixes, StateT]] = []
         for written in range(self._rules.max_emissions + 1):
             is_busy = (flow.moving > -math.inf).any(dim=1)
@@ -207,7 +209,7 @@ class BeamPosition(Position[SourceT, StateT]):
             done = self._plan_done(now, flow.moving)
         if is_full:
             self.follow(self.unchanged(0, beam), done)
-            nothing = torch.full_like(stay, -math.inf)
+            nothing = self._xp.full_like(stay, -math.inf)
             return Flow(nothing, nothing, stay, now.log_shift)
         live, fresh, stay = self._plan_live(now, flow.moving, stay)
         self.follow(live, done)
@@ -233,40 +235,38 @@ class BeamPosition(Position[SourceT, StateT]):
 
     def _reunite(self, parts: list[tuple[Tensor, Prefixes, StateT]]) -> None:
         streams, prefixes, states = zip(*parts, strict=True)
-        order = torch.cat(streams).argsort()
+        order = self._xp.argsort(self._xp.cat(streams))
         self.prefixes = join(prefixes, order)
         self.state = join(states, (order[:, None] * self._rules.beam + self._places).flatten())
 
     def _merged(self, first: Tensor, second: Tensor) -> Tensor:
-        return torch.maximum(first, second) if self._rules.is_max else torch.logaddexp(first, second)
+        return self._xp.maximum(first, second) if self._rules.is_max else self._xp.logaddexp(first, second)
 
     def _moving(self, fresh: Tensor) -> Tensor:
         """The part of newly arrived mass that is worth emitting from; the rest only shifts."""
         if self._rules.beam_threshold == math.inf:
             return fresh
         best = self.prefixes.log_mass[:, : self._rules.beam].amax(dim=1, keepdim=True)
-        return torch.where(fresh >= best - self._rules.beam_threshold, fresh, -math.inf)
+        return self._xp.where(fresh >= best - self._rules.beam_threshold, fresh, -math.inf)
 
     def _plan_done(self, now: Look, moving: Tensor) -> Plan:
         """Outputs that end now: added to those that ended with the same symbols before, or in competition with them."""
-        beam, prefixes = self._rules.beam, self.prefixes
+        xp, beam, prefixes = self._xp, self._rules.beam, self.prefixes
         twins = prefixes.twins(beam)
         found, which = twins.max(dim=1)  # (S, F)
         log_mass, log_best = moving + now.log_eos, prefixes.log_best[:, :beam] + now.log_eos  # (S, K)
         old_mass, old_best = prefixes.log_mass[:, beam:], prefixes.log_best[:, beam:]
-        more = torch.where(found, log_mass.gather(1, which), -math.inf)
-        path = torch.where(found, log_best.gather(1, which), -math.inf)
+        more = xp.where(found, log_mass.gather(1, which), -math.inf)
+        path = xp.where(found, log_best.gather(1, which), -math.inf)
         is_better = path > old_best
         places = self._places.expand_as(old_mass)
         pool = Plan(
-            origin=torch.cat([places + beam, places], dim=1),
-            timing=torch.cat([torch.where(is_better, which, places + beam), places], dim=1),
+            origin=xp.cat([places + beam, places], dim=1),
+            timing=xp.cat([xp.where(is_better, which, places + beam), places], dim=1),
             symbol=places.new_full((1, 1), -1).expand(places.shape[0], 2 * beam),
-            is_marked=torch.cat([is_better, torch.ones_like(is_better)], dim=1),
-            log_mass=torch.cat(
-                [self._merged(old_mass, more), log_mass.masked_fill(twins.any(dim=2), -math.inf)], dim=1
-            ),
-            log_best=torch.cat([torch.maximum(old_best, path), log_best], dim=1),
+            is_marked=xp.cat([is_better, xp.ones_like(is_better)], dim=1),
+            log_mass=xp.cat([self._merged(old_mass, more), log_mass.masked_fill(twins.any(dim=2), -math.inf)], dim=1),
+            log_best=xp.cat([xp.maximum(old_best, path), log_best], dim=1),
         )
         return pool.picked(pool.log_mass.topk(beam, dim=1).indices)
 
@@ -276,47 +276,47 @@ class BeamPosition(Position[SourceT, StateT]):
         Returns:
             The plan and, in its order, the mass that arrives with it and the mass left before.
         """
-        beam, prefixes, vocab = self._rules.beam, self.prefixes, now.log_step.shape[2]
+        xp, beam, prefixes, vocab = self._xp, self._rules.beam, self.prefixes, now.log_step.shape[2]
         scale = moving.amax(dim=1, keepdim=True)
-        scale = torch.where(scale == -math.inf, 0.0, scale)  # so that little is lost in the model's precision
+        scale = xp.where(scale == -math.inf, 0.0, scale)  # so that little is lost in the model's precision
         steps = now.log_step.flatten(1)  # (S, K * V)
         children = (now.log_step + (moving - scale).to(steps.dtype)[..., None]).flatten(1)
         found, which = prefixes.parents(beam)
         last = prefixes.symbols.gather(2, (prefixes.lens[:, :beam, None] - 1).clamp(min=0))  # (S, K, 1)
         at = which * vocab + last[..., 0]
         log_best = prefixes.log_best[:, :beam]
-        more = torch.where(found, children.gather(1, at).double() + scale, -math.inf)
-        path = torch.where(found, log_best.gather(1, which) + steps.gather(1, at), -math.inf)
+        more = xp.where(found, children.gather(1, at).double() + scale, -math.inf)
+        path = xp.where(found, log_best.gather(1, which) + steps.gather(1, at), -math.inf)
         is_better = path > log_best
-        children.scatter_reduce_(1, at, torch.where(found, -math.inf, math.inf).to(steps.dtype), "amin")
+        children.scatter_reduce_(1, at, xp.where(found, -math.inf, math.inf).to(steps.dtype), "amin")
         new, at = children.topk(beam, dim=1)
         new_mass, parent = new.double() + scale, at // vocab
         places = self._places.expand_as(parent)
-        log_mass = torch.cat([self._merged(stay, more), new_mass], dim=1)
+        log_mass = xp.cat([self._merged(stay, more), new_mass], dim=1)
         if self._rules.beam_threshold < math.inf:
             worst = log_mass.amax(dim=1, keepdim=True) - self._rules.beam_threshold
-            log_mass[:, beam:] = torch.where(new_mass >= worst, new_mass, -math.inf)
+            log_mass[:, beam:] = xp.where(new_mass >= worst, new_mass, -math.inf)
         pool = Plan(
-            origin=torch.cat([places, parent], dim=1),
-            timing=torch.cat([torch.where(is_better, which, places), parent], dim=1),
-            symbol=torch.cat([torch.full_like(places, -1), at % vocab], dim=1),
-            is_marked=torch.cat([is_better, torch.ones_like(is_better)], dim=1),
+            origin=xp.cat([places, parent], dim=1),
+            timing=xp.cat([xp.where(is_better, which, places), parent], dim=1),
+            symbol=xp.cat([xp.full_like(places, -1), at % vocab], dim=1),
+            is_marked=xp.cat([is_better, xp.ones_like(is_better)], dim=1),
             log_mass=log_mass,
-            log_best=torch.cat([torch.maximum(log_best, path), log_best.gather(1, parent) + steps.gather(1, at)], 1),
+            log_best=xp.cat([xp.maximum(log_best, path), log_best.gather(1, parent) + steps.gather(1, at)], 1),
         )
         index = log_mass.topk(beam, dim=1).indices
         plan = pool.picked(index)
-        nothing = torch.full_like(stay, -math.inf)
-        fresh, stay = (torch.cat(pair, 1).gather(1, index) for pair in ((more, new_mass), (stay, nothing)))
+        nothing = xp.full_like(stay, -math.inf)
+        fresh, stay = (xp.cat(pair, 1).gather(1, index) for pair in ((more, new_mass), (stay, nothing)))
         return plan, fresh, stay
 
     def _shift(self, flow: Flow) -> None:
         """Moves what has not been emitted to the next position, and prunes."""
-        beam, rules, prefixes = self._rules.beam, self._rules, self.prefixes
+        xp, beam, rules, prefixes = self._xp, self._rules.beam, self._rules, self.prefixes
         stay = self._merged(flow.stay, flow.fresh + flow.log_shift)
-        log_best = torch.where(stay == -math.inf, -math.inf, prefixes.log_best[:, :beam] + flow.log_shift)
-        log_best = torch.cat([log_best, prefixes.log_best[:, beam:]], dim=1)
-        log_mass = log_best if rules.is_max else torch.cat([stay, prefixes.log_mass[:, beam:]], dim=1)
+        log_best = xp.where(stay == -math.inf, -math.inf, prefixes.log_best[:, :beam] + flow.log_shift)
+        log_best = xp.cat([log_best, prefixes.log_best[:, beam:]], dim=1)
+        log_mass = log_best if rules.is_max else xp.cat([stay, prefixes.log_mass[:, beam:]], dim=1)
         prefixes = replace(prefixes, log_mass=log_mass, log_best=log_best)
         if rules.min_log_prob > -math.inf or rules.beam_threshold < math.inf:
             top = log_mass[:, :beam].amax(dim=1, keepdim=True)
@@ -347,19 +347,20 @@ class GreedyPosition(Position[SourceT, StateT]):
             self._write(symbol, gain, writes)
             now = self.look(is_full=False)
         if not self._is_last:
-            shift = torch.cat([now.log_shift, torch.zeros_like(now.log_shift)], dim=1)
+            shift = self._xp.cat([now.log_shift, self._xp.zeros_like(now.log_shift)], dim=1)
             masses = {name: getattr(self.prefixes, name) + shift for name in ("log_mass", "log_best")}
             self.prefixes = replace(self.prefixes, **masses)
 
     def _write(self, symbol: Tensor, gain: Tensor, writes: Tensor) -> None:
+        xp = self._xp
         ends = writes & (symbol == EOS_ID)
         goes_on = writes & ~ends
         live, done = self.unchanged(0, 1), self.unchanged(1, 2)
-        log_mass = live.log_mass + torch.where(writes, gain, 0.0)
+        log_mass = live.log_mass + xp.where(writes, gain, 0.0)
         left = log_mass.masked_fill(ends, -math.inf)
-        ended = torch.where(ends, log_mass, done.log_mass)
-        place = torch.where(ends, live.origin, done.origin)
-        symbol = torch.where(goes_on, symbol, -1)
+        ended = xp.where(ends, log_mass, done.log_mass)
+        place = xp.where(ends, live.origin, done.origin)
+        symbol = xp.where(goes_on, symbol, -1)
         self.follow(
             live._replace(symbol=symbol, is_marked=goes_on, log_mass=left, log_best=left),
             done._replace(origin=place, timing=place, is_marked=ends, log_mass=ended, log_best=ended),

@@ -5,21 +5,22 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-
+from ssnt.arrays import NumpyDevice, namespace_on, padded_rows
 from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
-from ssnt.decode.scorer import Scorer, as_scorer, model_count, require_alignment
+from ssnt.decode.scorer import Scorer, as_scorer, require_alignment
 from ssnt.dp.checks import require_count
 from ssnt.errors import ConfigError, DataError
-from ssnt.nn import Model
 from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Batch, Hypothesis
+
+if TYPE_CHECKING:
+    import torch
+
+    from ssnt.nn import Model
 
 SearchName = Literal["marginal", "path", "online"]
 
@@ -58,7 +59,7 @@ def decode(
     features: Sequence[Sequence[int]] | None = None,
     max_source_length: int = 2000,
     batch_size: int = 256,
-    device: torch.device | str = "cpu",
+    device: torch.device | NumpyDevice | str | None = None,
 ) -> list[list[Hypothesis] | Failure]:
     """Decodes sources of any lengths.
 
@@ -71,7 +72,7 @@ def decode(
         max_source_length: Longer sources are refused rather than searched for hours.
         batch_size: How many sources, of about the same length, are searched together at most; fewer if they are long
             or the vocabulary is large, so that memory stays bounded.
-        device: Where the model is.
+        device: Where the sources are to be put; by default where the model is.
 
     Returns:
         For each source its hypotheses, best first, or why there are none: a source that is empty, too long or holds
@@ -97,9 +98,10 @@ def decode(
     good.sort(key=lambda index: len(sources[index]))
 
     def run(group: list[int]) -> None:
-        batch = _batch([sources[i] for i in group], None if features is None else [features[i] for i in group])
+        tags = None if features is None else [features[i] for i in group]
+        batch = _batch([sources[i] for i in group], tags, model.device if device is None else device)
         try:
-            found = _SEARCHES[search](model, batch.to(device), options)
+            found = _SEARCHES[search](model, batch, options)
         except DataError as error:
             if len(group) == 1:
                 results[group[0]] = Failure(group[0], DataError(f"source {group[0]}: {error}"))
@@ -110,7 +112,7 @@ def decode(
         for index, hypotheses in zip(group, found, strict=True):
             results[index] = hypotheses
 
-    most = min(_MOST_LOGITS // (model.vocab_size * model_count(model)), _MOST_POSITIONS)
+    most = min(_MOST_LOGITS // (model.vocab_size * model.model_count), _MOST_POSITIONS)
     # Path search has hypotheses at every position, the others a number of them.
     breadth, extra = (1 + options.beam, 0) if search == "path" else (1, options.beam)
     sizes = {index: (len(sources[index]) + 1) * breadth + extra for index in good}
@@ -152,11 +154,10 @@ def _complaint(index: int, source: Any, tags: Any, longest: int) -> Failure | No
     return None if complaint is None else Failure(index, DataError(f"source {index} {complaint}"))
 
 
-def _batch(sources: list[Sequence[int]], features: list[Sequence[int]] | None) -> Batch:
-    rows = [torch.tensor([*map(operator.index, source), EOS_ID]) for source in sources]
-    tags: Tensor | None = None
-    if features is not None:
-        rows_of_tags = [torch.tensor([*map(operator.index, row or ())], dtype=torch.int64) for row in features]
-        tags = pad_sequence(rows_of_tags, batch_first=True)
-    lens = torch.tensor([len(row) for row in rows])
-    return Batch(pad_sequence(rows, batch_first=True), lens, features=tags)
+def _batch(
+    sources: list[Sequence[int]], features: list[Sequence[int]] | None, device: torch.device | NumpyDevice | str
+) -> Batch:
+    rows = [[*map(operator.index, source), EOS_ID] for source in sources]
+    tags = None if features is None else padded_rows([[*map(operator.index, row or ())] for row in features], device)
+    lens = namespace_on(device).tensor([len(row) for row in rows], device=device)
+    return Batch(padded_rows(rows, device), lens, features=tags)

@@ -6,11 +6,9 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-import torch
-from torch import Tensor
-
+from ssnt.arrays import namespace_on, placed
 from ssnt.decode.numbers import number_symbols
 from ssnt.decode.options import require_symbols
 from ssnt.decode.progress import Progress, first_progress, outputs, read_on
@@ -19,6 +17,9 @@ from ssnt.decode.rows import Layout, layout, leaves, rebuilt
 from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer, as_scorer, require_alignment
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.types import EOS_ID, End, Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -147,6 +148,7 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         require_symbols("banned", self.options.banned, scorer.vocab_size)
         self._progress = first_progress(scorer, count, self._rules, features)
         self._device = self._progress.prefixes.lens.device
+        self._xp = namespace_on(self._device)
         self._is_finished = [False] * count
 
     def __len__(self) -> int:
@@ -197,14 +199,14 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         self._check_open(chosen)
         if not chosen:
             return []
-        index = torch.tensor(chosen, device=self._device)
+        xp, index = self._xp, self._numbers(chosen)
         before = self._progress.chosen(index)
-        after = read_on(self._scorer, self._rules, before, torch.full_like(index, EOS_ID), is_last=True)
+        after = read_on(self._scorer, self._rules, before, xp.full_like(index, EOS_ID), is_last=True)
         for stream in chosen:
             self._is_finished[stream] = True
-        is_kept = torch.tensor([not ended for ended in self._is_finished], device=self._device)[:, None]
+        is_kept = xp.tensor([not ended for ended in self._is_finished], device=self._device)[:, None]
         prefixes = self._progress.prefixes
-        prefixes = replace(prefixes, read=prefixes.read.index_add(0, index, torch.ones_like(index)))
+        prefixes = replace(prefixes, read=prefixes.read.index_add(0, index, xp.ones_like(index)))
         self._progress = replace(self._progress, prefixes=prefixes.dropped(is_kept.expand_as(prefixes.lens)))
         return outputs(self._rules, before, after)
 
@@ -236,18 +238,18 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         kept = [stream for stream in range(len(self)) if stream not in gone]
         if not kept:
             raise DataError(f"streams: expected fewer than all {len(self)}; open new ones with open_streams()")
-        self._progress = self._progress.chosen(torch.tensor(kept, device=self._device))
+        self._progress = self._progress.chosen(self._numbers(kept))
         self._is_finished = [self._is_finished[stream] for stream in kept]
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the streams remember, as tensors, numbers and lists, for ``torch.save``; nothing in it is code."""
+        """All that the streams remember, as arrays, numbers and lists, for ``torch.save``; nothing in it is code."""
         prefixes = self._progress.prefixes
         return {
             "options": {name: _plain(value) for name, value in asdict(self.options).items()},
             "is_finished": list(self._is_finished),
             "prefixes": {field.name: _copied(getattr(prefixes, field.name)) for field in fields(prefixes)},
-            "decoder": [_copied(tensor) for tensor in leaves(self._progress.decoder)],
-            "hearing": [_copied(tensor) for tensor in leaves(self._progress.hearing)],
+            "decoder": [_copied(array) for array in leaves(self._progress.decoder)],
+            "hearing": [_copied(array) for array in leaves(self._progress.hearing)],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -269,11 +271,11 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
             names = [name for name, value in mine.items() if state["options"].get(name) != value]
             raise ConfigError(f"the saved streams have other options: {', '.join(names)}; open streams with theirs")
         progress = self._progress
-        saved = {name: tensor.to(self._device) for name, tensor in state["prefixes"].items()}
+        saved = {name: placed(saved, self._device) for name, saved in state["prefixes"].items()}
         prefixes = replace(progress.prefixes, **saved)
         # All but the symbols, which have any length.
         _check_fit(layout(tuple(leaves(progress.prefixes)[2:])), layout(tuple(leaves(prefixes)[2:])))
-        decoder, hearing = ([tensor.to(self._device) for tensor in state[name]] for name in ("decoder", "hearing"))
+        decoder, hearing = ([placed(one, self._device) for one in state[name]] for name in ("decoder", "hearing"))
         self._progress = Progress(prefixes, _restored(progress.decoder, decoder), _restored(progress.hearing, hearing))
         self._is_finished = [bool(ended) for ended in state["is_finished"]]
 
@@ -288,13 +290,16 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
     def _read(self, streams: list[int], values: list[int]) -> Progress[StateT, HearingT]:
         progress = self._progress
         if len(streams) < len(self):
-            progress = progress.chosen(torch.tensor(streams, device=self._device))
-        return read_on(self._scorer, self._rules, progress, torch.tensor(values, device=self._device))
+            progress = progress.chosen(self._numbers(streams))
+        return read_on(self._scorer, self._rules, progress, self._numbers(values))
 
     def _merged(self, streams: list[int], progress: Progress[StateT, HearingT]) -> Progress[StateT, HearingT]:
         if len(streams) == len(self):
             return progress
-        return self._progress.replaced(torch.tensor(streams, device=self._device), progress)
+        return self._progress.replaced(self._numbers(streams), progress)
+
+    def _numbers(self, values: Sequence[int]) -> Tensor:
+        return self._xp.tensor(values, device=self._device)
 
     def _commit(self) -> list[Update]:
         """Commits what the options say is certain."""
@@ -303,12 +308,12 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         at = best[:, None, None].expand(-1, -1, prefixes.symbols.shape[2])
         columns = (
             count.tolist(),
-            torch.where(prefixes.is_alive.any(dim=1), prefixes.lens.gather(1, best[:, None])[:, 0], 0).tolist(),
+            self._xp.where(prefixes.is_alive.any(dim=1), prefixes.lens.gather(1, best[:, None])[:, 0], 0).tolist(),
             prefixes.symbols.gather(1, at)[:, 0].tolist(),
             prefixes.delays.gather(1, at)[:, 0].tolist(),
             prefixes.read.tolist(),
         )
-        if any(columns[0]) or not torch.equal(is_kept, prefixes.is_alive):
+        if any(columns[0]) or not self._xp.equal(is_kept, prefixes.is_alive):
             self._progress = replace(self._progress, prefixes=prefixes.dropped(is_kept).cut(count))
         return [
             Update(tuple(symbols[:done]), tuple(symbols[done:length]), (read,) * done, tuple(written[:done]), read)
@@ -450,9 +455,9 @@ def checked_symbol(symbol: Any) -> int:
     return value
 
 
-def _copied(tensor: Tensor) -> Tensor:
-    """A copy that shares nothing, also not the rest of a larger tensor that this is a part of."""
-    return tensor.detach().clone(memory_format=torch.contiguous_format)
+def _copied(array: Tensor) -> Tensor:
+    """A copy that shares nothing, also not the rest of a larger array that this is a part of."""
+    return array.detach().clone().contiguous()
 
 
 def _plain(value: object) -> object:
@@ -460,7 +465,7 @@ def _plain(value: object) -> object:
 
 
 def _restored(mine: T, saved: list[Tensor]) -> T:
-    """The saved tensors in the place of mine."""
+    """The saved arrays in the place of mine."""
     if len(saved) != len(leaves(mine)):
         _check_fit(layout(mine), layout(tuple(saved)))
     restored = rebuilt(mine, iter(saved))

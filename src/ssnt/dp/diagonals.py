@@ -1,4 +1,4 @@
-"""The lattice laid out by anti-diagonals, so that torch can walk it a whole diagonal at a time.
+"""The lattice laid out by anti-diagonals, so that one can walk it a whole diagonal at a time.
 
 All cells with the same ``i + j`` depend only on the diagonal before them. A grid ``(B, J, I)`` is skewed into
 ``(D, B, L)``, ``D = I + J - 1`` diagonals of ``L = min(I, J)`` lanes. Moving from a diagonal to the next keeps the lane
@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-
+from ssnt.arrays import NumpyDevice, namespace, namespace_on
 from ssnt.types import End, Grid
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
-def accumulation_dtype(device: torch.device) -> torch.dtype:
+
+def accumulation_dtype(device: torch.device | NumpyDevice) -> torch.dtype:
     """The precision in which the recursions run: float64, unless the device has none."""
-    return torch.float32 if device.type == "mps" else torch.float64
+    xp = namespace_on(device)
+    return xp.float32 if device.type == "mps" else xp.float64
 
 
 def in_full_precision(grid: Grid) -> Grid:
@@ -33,16 +36,16 @@ def in_full_precision(grid: Grid) -> Grid:
 def valid_cells(grid: Grid) -> Tensor:
     """True for the cells within each pair's lengths, ``(B, J, I)``."""
     _, tgt_size, src_size = grid.log_word.shape
-    device = grid.log_word.device
-    rows = torch.arange(tgt_size, device=device) < grid.tgt_lens[:, None]  # (B, J)
-    columns = torch.arange(src_size, device=device) < grid.src_lens[:, None]  # (B, I)
+    xp, device = namespace(grid.src_lens), grid.log_word.device
+    rows = xp.arange(tgt_size, device=device) < grid.tgt_lens[:, None]  # (B, J)
+    columns = xp.arange(src_size, device=device) < grid.src_lens[:, None]  # (B, I)
     return rows[:, :, None] & columns[:, None, :]
 
 
 def _skew(cells: Tensor, fill: float) -> Tensor:
     """``(B, L, M) -> (L + M - 1, B, L)``; places outside the grid get ``fill``."""
     batch, lanes, length = cells.shape
-    padded = functional.pad(cells, (0, lanes), value=fill).reshape(batch, -1)
+    padded = namespace(cells).constant_pad_nd(cells, (0, lanes), fill).reshape(batch, -1)
     skewed = padded[:, : lanes * (lanes + length - 1)].view(batch, lanes, lanes + length - 1)
     return skewed.permute(2, 0, 1).contiguous()
 
@@ -51,17 +54,17 @@ def _unskew(diagonals: Tensor) -> Tensor:
     """``(L + M - 1, B, L) -> (B, L, M)``, the inverse of :func:`_skew`."""
     count, batch, lanes = diagonals.shape
     flat = diagonals.permute(1, 2, 0).reshape(batch, lanes * count)
-    return functional.pad(flat, (0, lanes)).view(batch, lanes, count + 1)[:, :, : count - lanes + 1]
+    return namespace(flat).constant_pad_nd(flat, (0, lanes)).view(batch, lanes, count + 1)[:, :, : count - lanes + 1]
 
 
 def to_next_lane(values: Tensor, fill: float) -> Tensor:
     """Moves the values of the innermost axis one lane up; lane 0 gets ``fill``."""
-    return functional.pad(values[..., :-1], (1, 0), value=fill)
+    return namespace(values).constant_pad_nd(values[..., :-1], (1, 0), fill)
 
 
 def from_next_lane(values: Tensor, fill: float) -> Tensor:
     """Moves the values of the innermost axis one lane down; the last lane gets ``fill``."""
-    return functional.pad(values[..., 1:], (0, 1), value=fill)
+    return namespace(values).constant_pad_nd(values[..., 1:], (0, 1), fill)
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,9 @@ class Moves:
     def by_diagonals(cls, grid: Grid, end: End, write: Tensor, shift: Tensor, fill: float) -> Moves:
         """Lays out values of writing and of shifting, ``(B, J, I)``; impossible moves get ``fill``."""
         _, tgt_size, src_size = write.shape
-        valid = valid_cells(grid)
-        last_row = torch.arange(tgt_size, device=valid.device)[:, None] == grid.tgt_lens[:, None, None] - 1
-        last_column = torch.arange(src_size, device=valid.device) == grid.src_lens[:, None, None] - 1
+        xp, valid = namespace(write), valid_cells(grid)
+        last_row = xp.arange(tgt_size, device=valid.device)[:, None] == grid.tgt_lens[:, None, None] - 1
+        last_column = xp.arange(src_size, device=valid.device) == grid.src_lens[:, None, None] - 1
         may_exit = valid & last_row & (last_column if end == "last" else True)
         emit = write.masked_fill(~(valid & ~last_row), fill)
         shift = shift.masked_fill(~(valid & ~last_column), fill)
@@ -120,6 +123,6 @@ class Moves:
 
     def start(self) -> Tensor:
         """The first diagonal of a forward recursion: all mass at the first cell, ``(B, L)``."""
-        first = torch.full_like(self.stay[0], -math.inf)
+        first = namespace(self.stay).full_like(self.stay[0], -math.inf)
         first[:, 0] = 0.0
         return first

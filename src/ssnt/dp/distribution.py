@@ -3,19 +3,48 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
-from torch import Tensor
-
-from ssnt.dp.autograd import negative_log_likelihood, posteriors
-from ssnt.dp.checks import checked_grid, require_count, require_end
+from ssnt.arrays import is_numpy, namespace, no_grad
+from ssnt.dp.checks import checked_grid, raise_if_improper, require_count, require_end
+from ssnt.dp.contract import Solution, posteriors_of
 from ssnt.dp.diagonals import Moves, accumulation_dtype, valid_cells
-from ssnt.dp.dispatch import solve
 from ssnt.dp.kbest import k_best
-from ssnt.dp.scan import log_departures
+from ssnt.dp.scan import log_departures, solve_by_diagonals
 from ssnt.errors import DataError
 from ssnt.types import Alignment, End, Grid, Posteriors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _solve(grid: Grid, end: End, *, want_posteriors: bool) -> Solution:
+    """Runs the recursion: a diagonal at a time on NumPy, by the fastest backend on torch."""
+    if is_numpy(grid.log_word):
+        solution = solve_by_diagonals(grid, end, want_posteriors)
+        raise_if_improper(grid, solution.nll)
+        return solution
+    from ssnt.dp.dispatch import solve
+
+    return solve(grid, end, want_posteriors)
+
+
+def _log_partition(grid: Grid, end: End) -> Tensor:
+    """``log p(y|x)``, ``(B,)``; differentiable on torch."""
+    if is_numpy(grid.log_word):
+        return -_solve(grid, end, want_posteriors=False).nll
+    from ssnt.dp.autograd import negative_log_likelihood
+
+    return -negative_log_likelihood(grid, end)
+
+
+def _posteriors(grid: Grid, end: End) -> Posteriors:
+    """Posterior probabilities; differentiable on torch."""
+    if is_numpy(grid.log_word):
+        return posteriors_of(_solve(grid, end, want_posteriors=True))
+    from ssnt.dp.autograd import posteriors
+
+    return posteriors(grid, end)
 
 
 class AlignmentDistribution:
@@ -23,6 +52,8 @@ class AlignmentDistribution:
 
     Every answer is exact. A pair that no path can explain has log partition minus infinity, zero posteriors, zero
     entropy and zero delays, no alignment among its k best, and :meth:`viterbi` and :meth:`sample` raise for it.
+
+    The grids are tensors or NumPy arrays (:mod:`ssnt.arrays`); "differentiable" is said of tensors.
     """
 
     def __init__(
@@ -56,11 +87,11 @@ class AlignmentDistribution:
 
     def log_partition(self) -> Tensor:
         """``log p(y|x)``, ``(B,)``; differentiable once."""
-        return -negative_log_likelihood(self.grid, self.end)
+        return _log_partition(self.grid, self.end)
 
     def posteriors(self) -> Posteriors:
         """Posterior probabilities of emitting and of shifting at each cell; differentiable once."""
-        return posteriors(self.grid, self.end)
+        return _posteriors(self.grid, self.end)
 
     def viterbi(self) -> list[Alignment]:
         """The most probable alignment of each pair.
@@ -83,18 +114,19 @@ class AlignmentDistribution:
     def entropy(self) -> Tensor:
         """Entropy of the alignment given the pair, in nats, ``(B,)``; differentiable once."""
         # The difference of two numbers that may be large and alike: in full precision, and only then rounded.
+        xp = namespace(self.grid.log_word)
         dtype = accumulation_dtype(self.grid.log_word.device)
         log_word, log_emit, log_shift = (
             values.to(dtype) for values in (self.grid.log_word, self.grid.log_emit, self.grid.log_shift)
         )
         grid = Grid(log_word, log_emit, log_shift, self.grid.src_lens, self.grid.tgt_lens)
-        chances, log_partition = posteriors(grid, self.end), -negative_log_likelihood(grid, self.end)
+        chances, log_partition = _posteriors(grid, self.end), _log_partition(grid, self.end)
         # A decision that is never taken adds nothing, even if its log weight is minus infinity.
         mean_log_score = (
-            torch.where(chances.emit > 0, log_word + log_emit, 0.0) * chances.emit
-            + torch.where(chances.shift > 0, log_shift, 0.0) * chances.shift
+            xp.where(chances.emit > 0, log_word + log_emit, 0.0) * chances.emit
+            + xp.where(chances.shift > 0, log_shift, 0.0) * chances.shift
         ).sum(dim=(1, 2))
-        entropy = torch.where(log_partition > -math.inf, log_partition - mean_log_score, 0.0)
+        entropy = xp.where(log_partition > -math.inf, log_partition - mean_log_score, 0.0)
         return entropy.to(self.grid.log_word.dtype)
 
     def expected_delay(self) -> Tensor:
@@ -106,15 +138,15 @@ class AlignmentDistribution:
         ``expected_delay().sum() / tgt_lens.sum()``.
         """
         emit = self.posteriors().emit
-        positions = torch.arange(1, emit.shape[2] + 1, device=emit.device, dtype=emit.dtype)
+        positions = namespace(emit).arange(1, emit.shape[2] + 1, device=emit.device, dtype=emit.dtype)
         return (emit * positions).sum(dim=2)  # not a matrix product, which autocast would round
 
-    def sample(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, n: int, *, generator: Any = None) -> Tensor:
         """Draws ``n`` independent alignments of each pair.
 
         Args:
             n: How many.
-            generator: Source of randomness, on the grid's device.
+            generator: Source of randomness: a ``torch.Generator`` on the grid's device, or a NumPy one for NumPy.
 
         Returns:
             Zero-based source positions, ``(B, n, J)``; -1 beyond a pair's target length.
@@ -124,45 +156,46 @@ class AlignmentDistribution:
         """
         require_count("n", n)
         self._require_proper()
-        with torch.no_grad():
+        with no_grad():
             weights = Moves.log_weights(self.grid, self.end)
             log_leave = weights.to_grid(log_departures(weights))  # (B, J, I)
             impossible = (log_leave[:, 0, 0] == -math.inf).nonzero()
             if len(impossible):
-                raise self._impossible(int(impossible[0]))
+                raise self._impossible(int(impossible[0, 0]))
             return self._walk(self._emit_chance(log_leave), n, generator)
 
     def _emit_chance(self, log_leave: Tensor) -> Tensor:
         """Probability of emitting (and not shifting) at each cell, for paths that finish, ``(B, J, I)``."""
-        log_shift = torch.nn.functional.pad(log_leave[:, :, 1:], (0, 1), value=-math.inf)
+        xp = namespace(log_leave)
+        log_shift = xp.constant_pad_nd(log_leave[:, :, 1:], (0, 1), -math.inf)
         log_shift = log_shift + self.grid.log_shift.to(log_leave.dtype)
         # Where shifting is impossible or leads nowhere, one emits; padded cells are never visited.
-        waits = torch.where(log_shift > -math.inf, torch.exp(log_shift - log_leave), 0.0)
+        waits = xp.where(log_shift > -math.inf, xp.exp(log_shift - log_leave), 0.0)
         return 1.0 - waits
 
-    def _walk(self, emit_chance: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
+    def _walk(self, emit_chance: Tensor, n: int, generator: Any) -> Tensor:
         """Walks ``n`` paths a pair through the lattice, all in step."""
         batch, tgt_size, src_size = emit_chance.shape
-        device = emit_chance.device
+        xp, device = namespace(emit_chance), emit_chance.device
         flat = emit_chance.flatten(1)  # (B, J * I)
         last_row = self.grid.tgt_lens[:, None] - 1
-        i = torch.zeros(batch, n, dtype=torch.int64, device=device)
-        j = torch.zeros_like(i)
-        positions = torch.full((batch, n, tgt_size), -1, dtype=torch.int64, device=device)
+        i = xp.zeros(batch, n, dtype=xp.int64, device=device)
+        j = xp.zeros_like(i)
+        positions = xp.full((batch, n, tgt_size), -1, dtype=xp.int64, device=device)
         for _ in range(tgt_size + src_size - 1):
             walking = j <= last_row
             row = j.clamp(max=tgt_size - 1)
-            draw = torch.rand(batch, n, dtype=flat.dtype, device=device, generator=generator)
+            draw = xp.rand(batch, n, dtype=flat.dtype, device=device, generator=generator)
             emits = walking & (draw < flat.gather(1, row * src_size + i))
             kept = positions.gather(2, row[..., None])[..., 0]
-            positions.scatter_(2, row[..., None], torch.where(emits, i, kept)[..., None])
+            positions.scatter_(2, row[..., None], xp.where(emits, i, kept)[..., None])
             j = j + emits.long()
             i = i + (walking & ~emits).long()
         return positions
 
     def _require_proper(self) -> None:
         """Raises for NaN and plus infinity, as the loss does."""
-        solve(self.grid, self.end, want_posteriors=False)
+        _solve(self.grid, self.end, want_posteriors=False)
 
     def _impossible(self, b: int) -> DataError:
         valid = int(valid_cells(self.grid)[b].sum())

@@ -3,7 +3,8 @@
 ====================  ==================================================================================
 module                what
 ====================  ==================================================================================
-``transducer``        :class:`Transducer`: transduce, score, align, stream, load and save
+``base``              transduce, score, align, stream, whatever computes the model
+``transducer``        :class:`Transducer`: the same with a model of torch, load and save
 ``per_tag``           the same for one model for each tag set
 ``ensemble``          the same for several models as one
 ``text_stream``       outputs while the text is still arriving
@@ -20,15 +21,50 @@ module                what
 ``bulk``              the lines of a long file, a chunk at a time, here or as jobs of an engine
 ``prediction_lines``  outputs as lines of text
 ====================  ==================================================================================
+
+What reads and writes text works on NumPy's arrays as well (:mod:`ssnt.arrays`) and imports no torch: every name is
+imported when it is first asked for.
 """
 
-from ssnt.pipeline.ensemble import EnsembleTransducer
-from ssnt.pipeline.per_tag import PerTagTransducer
-from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction
-from ssnt.pipeline.settings import SearchSettings, StreamSettings
-from ssnt.pipeline.text_stream import TextStream, TextUpdate
-from ssnt.pipeline.text_streams import StreamAnswer, TextStreams
-from ssnt.pipeline.transducer import Transducer
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ssnt.pipeline.base import TextTransducer
+    from ssnt.pipeline.ensemble import EnsembleTransducer
+    from ssnt.pipeline.per_tag import PerTagTransducer
+    from ssnt.pipeline.results import AlignedPair, PairScore, Streamed, Transduction
+    from ssnt.pipeline.settings import SearchSettings, StreamSettings
+    from ssnt.pipeline.text_stream import TextStream, TextUpdate
+    from ssnt.pipeline.text_streams import StreamAnswer, TextStreams
+    from ssnt.pipeline.transducer import Transducer
+
+_HOMES = {
+    "base": ("TextTransducer",),
+    "ensemble": ("EnsembleTransducer",),
+    "per_tag": ("PerTagTransducer",),
+    "results": ("AlignedPair", "PairScore", "Streamed", "Transduction"),
+    "settings": ("SearchSettings", "StreamSettings"),
+    "text_stream": ("TextStream", "TextUpdate"),
+    "text_streams": ("StreamAnswer", "TextStreams"),
+    "transducer": ("Transducer",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'ssnt.pipeline' has no attribute {name!r}")
+    value = getattr(import_module(f"ssnt.pipeline.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "AlignedPair",
@@ -41,6 +77,7 @@ __all__ = [
     "Streamed",
     "TextStream",
     "TextStreams",
+    "TextTransducer",
     "TextUpdate",
     "Transducer",
     "Transduction",

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+import numpy as np
 
+from ssnt.arrays import NumpyDevice, padded_rows, placed
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Failure
 from ssnt.errors import DataError
 from ssnt.types import EOS_ID, UNK_ID, Batch, Example
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 HOW_TO_GIVE_TAGS = (
     "the model was trained with tags: give a list of tags for every input, such as tags=[['V', 'PST']], or a file with "
@@ -185,22 +188,22 @@ def check_list(name: str, values: Any, example: str) -> None:
         raise DataError(f"{name}: expected a list such as {example}, got {values!r:.80}")
 
 
-def make_batch(numbers: Sequence[Numbers], *, has_tags: bool, device: torch.device) -> Batch:
+def make_batch(numbers: Sequence[Numbers], *, has_tags: bool, device: torch.device | NumpyDevice) -> Batch:
     """Pairs as a padded batch, both sides with their end symbol."""
-    src, src_lens = _padded([one.source_numbers for one in numbers])
-    tgt, tgt_lens = _padded([one.target_numbers for one in numbers])
-    features = tag_features([one.tags for one in numbers]) if has_tags else None
-    return Batch(src, src_lens, tgt, tgt_lens, features).to(device)
+    src, src_lens = _padded([one.source_numbers for one in numbers], device)
+    tgt, tgt_lens = _padded([one.target_numbers for one in numbers], device)
+    features = tag_features([one.tags for one in numbers], device) if has_tags else None
+    return Batch(src, src_lens, tgt, tgt_lens, features)
 
 
-def tag_features(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Tag numbers as a padded tensor ``(B, F)``."""
-    return pad_sequence([torch.tensor(list(row), dtype=torch.int64) for row in rows], batch_first=True)
+def tag_features(rows: Sequence[Sequence[int]], device: torch.device | NumpyDevice) -> Tensor:
+    """Tag numbers as a padded array ``(B, F)``."""
+    return padded_rows(rows, device)
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    ended = [torch.tensor([*row, EOS_ID]) for row in rows]
-    return pad_sequence(ended, batch_first=True), torch.tensor([len(row) for row in ended])
+def _padded(rows: Sequence[Sequence[int]], device: torch.device | NumpyDevice) -> tuple[Tensor, Tensor]:
+    ended = [(*row, EOS_ID) for row in rows]
+    return padded_rows(ended, device), placed(np.array([len(row) for row in ended]), device)
 
 
 def _check_lengths(one: Numbers, max_length: int) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ssnt.arrays import NumpyDevice, no_grad, plain
 from ssnt.config import BatchConfig
 from ssnt.data.batching import plan_in_length_order
-from ssnt.decode import AlignmentFailure, PairAlignment, align_each, make_scorer
+from ssnt.decode import AlignmentFailure, PairAlignment, Scorer, align_each
 from ssnt.errors import DataError
-from ssnt.nn import Model
 from ssnt.pipeline.inputs import Numbers, make_batch
 from ssnt.pipeline.results import AlignedPair, PairScore
 from ssnt.types import Batch, End
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 _MOST_CELLS = 1_000_000  # of the grids of a batch
 
@@ -26,7 +29,7 @@ def score_pairs(
     pairs: Mapping[int, Numbers],
     *,
     has_tags: bool,
-    device: torch.device,
+    device: torch.device | NumpyDevice,
     batch_size: int,
 ) -> Iterator[tuple[int, PairScore | DataError]]:
     """Scores pairs, in whatever order is fastest.
@@ -49,12 +52,18 @@ def score_pairs(
 
 
 def align_pairs(
-    model: Model, pairs: Mapping[int, Numbers], *, end: End, batch_size: int, link_threshold: float
+    scorer: Scorer[Any, Any],
+    pairs: Mapping[int, Numbers],
+    *,
+    has_tags: bool,
+    end: End,
+    batch_size: int,
+    link_threshold: float,
 ) -> Iterator[tuple[int, AlignedPair | DataError]]:
     """Aligns pairs, in whatever order is fastest."""
     for group in _groups(pairs, batch_size):
-        batch = make_batch([pairs[index] for index in group], has_tags=model.has_tags, device=model.device)
-        found = align_each(make_scorer(model), batch, end=end, link_threshold=link_threshold)
+        batch = make_batch([pairs[index] for index in group], has_tags=has_tags, device=scorer.device)
+        found = align_each(scorer, batch, end=end, link_threshold=link_threshold)
         for index, alignment in zip(group, found, strict=True):
             if isinstance(alignment, AlignmentFailure):
                 yield index, alignment.error
@@ -65,7 +74,7 @@ def align_pairs(
 def _with_symbols(alignment: PairAlignment, one: Numbers) -> AlignedPair:
     known = {field.name: getattr(alignment, field.name) for field in fields(alignment)}
     return AlignedPair(
-        **{**known, "emit": alignment.emit.cpu()},
+        **{**known, "emit": plain(alignment.emit.cpu())},
         source_symbols=one.source,
         target_symbols=one.target,
         unknown=one.unknown + one.unknown_target,
@@ -85,11 +94,11 @@ def _groups(pairs: Mapping[int, Numbers], batch_size: int) -> Iterator[list[int]
 
 
 def _log_probs(
-    nll_of: Callable[[Batch], Tensor], pairs: list[Numbers], has_tags: bool, device: torch.device
+    nll_of: Callable[[Batch], Tensor], pairs: list[Numbers], has_tags: bool, device: torch.device | NumpyDevice
 ) -> list[float | DataError]:
     batch = make_batch(pairs, has_tags=has_tags, device=device)
     try:
-        with torch.no_grad():
+        with no_grad():
             nll = nll_of(batch)
     except DataError as error:
         if len(pairs) == 1:

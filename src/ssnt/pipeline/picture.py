@@ -8,8 +8,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 END_LABEL = "∎"
 """Stands for the end symbol."""

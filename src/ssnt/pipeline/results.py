@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from torch import Tensor
-
+from ssnt.arrays import plain
 from ssnt.decode import Failure, PairAlignment
 from ssnt.errors import DataError
 from ssnt.pipeline.inputs import Numbers, failure
 from ssnt.pipeline.picture import alignment_svg, printable
 from ssnt.types import Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ResultT = TypeVar("ResultT")
 
@@ -122,7 +124,7 @@ def transduction(hypothesis: Hypothesis, one: Numbers, symbols: Sequence[str], t
     """An output of a search as text."""
     known = {each.name: getattr(hypothesis, each.name) for each in fields(hypothesis)}
     return Transduction(
-        **{**known, "emit": None if hypothesis.emit is None else hypothesis.emit.cpu()},
+        **{**known, "emit": None if hypothesis.emit is None else plain(hypothesis.emit.cpu())},
         text=text,
         source_symbols=one.source,
         target_symbols=tuple(symbols),

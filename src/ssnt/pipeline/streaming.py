@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import torch
-
 from ssnt.decode import StreamingScorer, StreamOptions, open_streams
 from ssnt.pipeline.inputs import Numbers, tag_features
 from ssnt.types import UNK_ID
@@ -48,14 +46,13 @@ def stream_sources(
     options: StreamOptions,
     *,
     has_tags: bool,
-    device: torch.device,
     batch_size: int,
 ) -> Iterator[tuple[int, Written]]:
     """Streams sources, those of about the same length together."""
     order = sorted(sources, key=lambda index: len(sources[index].source))
     for first in range(0, len(order), batch_size):
         group = order[first : first + batch_size]
-        features = tag_features([sources[index].tags for index in group]).to(device) if has_tags else None
+        features = tag_features([sources[index].tags for index in group], scorer.device) if has_tags else None
         rows = [sources[index].source_numbers for index in group]
         streams = open_streams(scorer, len(group), options, features)
         written = [Written() for _ in group]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Stream, StreamingScorer, StreamOptions
@@ -15,6 +13,9 @@ from ssnt.decode.stream import Update
 from ssnt.errors import DataError, ModelError
 from ssnt.pipeline.arriving_text import ArrivingText
 from ssnt.types import UNK_ID, Hypothesis
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 REMEMBERED = 10_000
 """How many of the last source symbols are kept, to be copied where the output is unknown."""
@@ -110,6 +111,11 @@ class TextSide:
     def following(self, rest: Hypothesis) -> str:
         """What the text would be after what is committed, if the rest were this one."""
         return self._joined(self._names(rest.symbols, rest.delays[: len(rest.symbols)]))
+
+    def last_read(self, count: int) -> tuple[str, ...]:
+        """The last ``count`` source symbols that have been read, as many of them as are remembered."""
+        first = max(0, len(self._source) - count)
+        return tuple(self._source[place] for place in range(first, len(self._source)))
 
     def state(self) -> dict[str, Any]:
         """All that is remembered, as numbers and strings."""

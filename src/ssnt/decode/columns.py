@@ -1,0 +1,248 @@
+"""The columns of models, from what a model gives of them: arrays of either kind, and no model.
+
+Axes: ``B`` sources, ``K`` prefixes, ``I`` source positions, ``V`` symbols, ``P`` single cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+from ssnt.arrays import namespace
+from ssnt.decode.rows import select
+from ssnt.decode.scorer import TopWords, top_words
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SourceWords:
+    """The source half of the word logits, with what columns need of it, once for all prefixes.
+
+    Attributes:
+        logits: ``(B, I, V)``.
+        exps: ``exp(logits - peaks)``, ``(B, I, V)``.
+        peaks: The largest of each position, ``(B, I)``.
+    """
+
+    logits: Tensor
+    exps: Tensor
+    peaks: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor) -> Self:
+        """Takes peaks and exponentials."""
+        peaks = logits.amax(dim=2)
+        return cls(logits, namespace(logits).exp(logits - peaks[..., None]), peaks)
+
+
+@dataclass(frozen=True)
+class FactoredSource:
+    """Encoded sources with the source half of the word logits; a scorer's own adds what else it has of them.
+
+    Attributes:
+        src_lens: ``(B,)``.
+        words: Their part of the word logits.
+    """
+
+    src_lens: Tensor
+    words: SourceWords
+
+    @property
+    def read_lens(self) -> Tensor:
+        """Lengths of the sources themselves, ``(B,)``."""
+        return self.src_lens
+
+    @property
+    def logits(self) -> Tensor:
+        """Their part of the word logits, ``(B, I, V)``."""
+        return self.words.logits
+
+    def select(self, items: Tensor) -> Self:
+        """Returns the sources ``items``, in that order."""
+        return select(self, items)
+
+    def log_start(self, width: int) -> Tensor:
+        """The inflow of ``width`` empty prefixes a source, ``(B, width, I)``."""
+        peaks = self.words.peaks
+        xp = namespace(peaks)
+        batch, src_size = peaks.shape
+        dtype = xp.promote_types(peaks.dtype, xp.float32)
+        log_inflow = xp.full((batch, width, src_size), -math.inf, dtype=dtype, device=peaks.device)
+        log_inflow[..., 0] = 0.0
+        return log_inflow
+
+
+class Decisions(Protocol):
+    """Both decisions of every prefix at every position, ``(B, K, I)``, in log space."""
+
+    @property
+    def log_emit(self) -> Tensor:
+        """Log probability of emitting."""
+        ...
+
+    @property
+    def log_shift(self) -> Tensor:
+        """Log probability of shifting."""
+        ...
+
+
+@dataclass(frozen=True)
+class LogDecisions:
+    """Both decisions of every prefix at every position, for scorers that have no type of their own for them.
+
+    Attributes:
+        log_emit: Log probability of emitting, ``(B, K, I)``.
+        log_shift: Log probability of shifting, ``(B, K, I)``.
+    """
+
+    log_emit: Tensor
+    log_shift: Tensor
+
+
+class ModelColumns:
+    """Columns of a model whose word logits are sums of a source and a prefix part.
+
+    The vocabulary meets the positions in matrix products only, as in training.
+
+    Args:
+        source: The sources, with their part of the logits.
+        logits: The prefixes' part, ``(B, K, V)``.
+        decide: Both decisions, given the log of the sum over all word logits' exponentials, ``(B, K, I)``; most models
+            have no use for it.
+        live: Which prefixes there are, ``(B, K)``; the others have no probability. None: all.
+    """
+
+    def __init__(
+        self,
+        source: FactoredSource,
+        logits: Tensor,
+        decide: Callable[[Tensor], Decisions],
+        live: Tensor | None = None,
+    ) -> None:
+        xp = namespace(logits)
+        words = source.words
+        src_size = words.peaks.shape[1]
+        self._words, self._logits = words, logits
+        self._peaks = logits.amax(dim=2)  # (B, K)
+        exps = xp.exp(logits - self._peaks[..., None])
+        self._log_scale = self._peaks[:, :, None] + words.peaks[:, None, :]  # (B, K, I)
+        product = xp.bmm(exps, words.exps.transpose(1, 2))
+        self._log_norm = product.log() + self._log_scale
+        self._unsafe = self._find_unsafe()
+        if len(self._unsafe):
+            rows, positions = self._unsafe // src_size, self._unsafe % src_size
+            self._log_norm.view(-1)[self._unsafe] = xp.logsumexp(self._cell_logits(rows, positions), dim=1)
+        decisions = decide(self._log_norm)  # (B, K, I), both
+        # Those of other prefixes were made too: to leave them out costs more, as the source would have to be copied.
+        outside = xp.arange(src_size, device=logits.device) >= source.src_lens[:, None, None]
+        nowhere = outside if live is None else outside | ~live[..., None]
+        self.log_emit = decisions.log_emit.masked_fill(nowhere, -math.inf)
+        self.log_shift = decisions.log_shift.masked_fill(nowhere, -math.inf)
+
+    def _find_unsafe(self) -> Tensor:
+        """Cells whose product of exponentials may have lost something to underflow; see ``factored_softmax``."""
+        info = namespace(self._log_norm).finfo(self._log_norm.dtype)
+        log_loss = self._log_scale + math.log(info.tiny * self._logits.shape[2])
+        return (~(log_loss - self._log_norm <= math.log(info.eps))).flatten().nonzero()[:, 0]
+
+    def _cell_logits(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """Logits of single cells, ``(P, V)``."""
+        width = self._logits.shape[1]
+        src_size = self._log_norm.shape[2]
+        logits = self._logits.flatten(0, 1).index_select(0, rows)  # a copy, so what follows can be done in place
+        logits += self._words.logits.flatten(0, 1).index_select(0, rows // width * src_size + positions)
+        return logits
+
+    def log_mixture(self, log_weights: Tensor) -> Tensor:
+        """``log sum_i weight_i p(v | i)`` for all symbols, ``(B, K, V)``."""
+        xp = namespace(log_weights)
+        peak = log_weights.amax(dim=2, keepdim=True)
+        peak = xp.where(peak == -math.inf, 0.0, peak)
+        ratio = xp.exp(log_weights - peak + self._log_scale - self._log_norm)
+        if len(self._unsafe):
+            ratio.view(-1)[self._unsafe] = 0.0
+        product = xp.bmm(ratio, self._words.exps)
+        info = xp.finfo(product.dtype)
+        # Below this a product may have lost terms to underflow, though its symbol need not be improbable.
+        lost = (product < info.tiny / info.eps).any(dim=2) & (log_weights > -math.inf).any(dim=2)
+        mass = product.log() + (self._logits - self._peaks[..., None])
+        if len(self._unsafe):
+            mass = xp.logaddexp(mass, self._unsafe_mass(log_weights - peak))
+        mass += peak
+        for row in lost.flatten().nonzero()[:, 0].tolist():
+            mass.flatten(0, 1)[row] = self._exact_mixture(row, log_weights.flatten(0, 1)[row])
+        return mass
+
+    def _exact_mixture(self, row: int, log_weights: Tensor) -> Tensor:
+        """The mixture of one prefix, from the whole distributions at the positions that have weight, ``(V,)``."""
+        xp = namespace(log_weights)
+        positions = (log_weights > -math.inf).nonzero()[:, 0]
+        log_words = self.log_words(xp.full_like(positions, row), positions)  # (P, V)
+        return xp.logsumexp(log_words + log_weights[positions, None], dim=0)
+
+    def _unsafe_mass(self, log_weights: Tensor) -> Tensor:
+        xp = namespace(log_weights)
+        src_size = log_weights.shape[2]
+        rows, positions = self._unsafe // src_size, self._unsafe % src_size
+        log_share = log_weights.flatten()[self._unsafe]
+        chances = xp.exp(log_share[:, None] + self.log_words(rows, positions))
+        total = xp.zeros_like(self._logits).flatten(0, 1).index_add_(0, rows, chances)
+        return total.log().view_as(self._logits)
+
+    def log_word(self, prefixes: Tensor, symbols: Tensor) -> Tensor:
+        """``log p(symbol | i)`` at all positions, ``(B, M, I)``."""
+        src_size = self._log_norm.shape[2]
+        at_source = self._words.logits.gather(2, symbols[:, None, :].expand(-1, src_size, -1)).transpose(1, 2)
+        items = namespace(prefixes).arange(len(prefixes), device=prefixes.device)[:, None]
+        at_prefix = self._logits[items, prefixes, symbols][..., None]  # (B, M, 1)
+        return at_source + at_prefix - self._log_norm[items, prefixes]
+
+    def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """The whole distribution at single cells, ``(P, V)``."""
+        logits = self._cell_logits(rows, positions)
+        logits -= self._log_norm.flatten(0, 1)[rows, positions][:, None]
+        return logits
+
+    def log_top(self, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
+        """The ``count`` likeliest symbols at single cells; only they are normalised."""
+        best = top_words(self._cell_logits(rows, positions), blocked, count)
+        log_norm = self._log_norm.flatten(0, 1)[rows, positions]
+        return TopWords(best.log_probs - log_norm[:, None], best.symbols)
+
+
+class OneColumn:
+    """The distribution over the next symbol, for ``K`` prefixes of each source, as the only column of a lattice.
+
+    Args:
+        log_probs: ``(B, K, V)``.
+        live: Which prefixes there are, ``(B, K)``; None: all.
+    """
+
+    def __init__(self, log_probs: Tensor, live: Tensor | None) -> None:
+        self._log_probs = log_probs
+        self.log_emit = log_probs.new_zeros(*log_probs.shape[:2], 1)
+        if live is not None:
+            self.log_emit = self.log_emit.masked_fill(~live[..., None], -math.inf)
+        self.log_shift = namespace(log_probs).full_like(self.log_emit, -math.inf)
+
+    def log_mixture(self, log_weights: Tensor) -> Tensor:
+        """The log probability of all symbols, weighted by ``(B, K, 1)``."""
+        return self._log_probs + log_weights
+
+    def log_word(self, prefixes: Tensor, symbols: Tensor) -> Tensor:
+        """``log p(symbol)`` for prefixes and symbols ``(B, M)``: ``(B, M, 1)``."""
+        items = namespace(prefixes).arange(len(prefixes), device=prefixes.device)[:, None]
+        return self._log_probs[items, prefixes, symbols][..., None]
+
+    def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
+        """The whole distribution of flat prefix rows ``(P,)``: ``(P, V)``."""
+        del positions
+        return self._log_probs.flatten(0, 1).index_select(0, rows)
+
+    def log_top(self, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
+        """The ``count`` likeliest symbols of flat prefix rows."""
+        return top_words(self.log_words(rows, positions), blocked, count)
