@@ -84,6 +84,30 @@ def test_own_encoder_steps_as_it_reads():
     torch.testing.assert_close(torch.stack(states, dim=1), encoder(src, torch.tensor([6, 4])))
 
 
+@pytest.mark.parametrize("kind", ["uniSSNT+", "uniSSNT", "uniSSNT+ with tags", "uni rnnt"])
+def test_onnx_streaming(run_example: RunExample, tmp_path: Path, kind: str):
+    """It writes what a stream of the library does that writes while emitting is at least as probable as not."""
+    from exported import export, make
+
+    transducer = make(kind)
+    place = export(transducer, tmp_path / "exported")
+    tags = ["PST", "V"] if transducer.has_tags else []
+    for word in ("abcäda", "f", "eeebbΩa"):
+        stream = transducer.stream(*([tags] if tags else []), emit_threshold=0.5, copy_unknown=False)
+        expected = [stream.push(letter).committed for letter in word]
+        expected = [*expected, stream.finish().committed]
+        lines = run_example("onnx_streaming.py", str(place), word, *tags).splitlines()
+        assert "".join(line[4:] for line in lines) == "".join(expected)
+        assert [line[:4].strip() for line in lines] == [*word, "end"]
+
+
+def test_onnx_streaming_needs_little():
+    text = (EXAMPLES / "onnx_streaming.py").read_text(encoding="utf-8")
+    imported = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
+    assert imported == {"json", "sys", "pathlib", "numpy", "onnxruntime"}
+    assert len(text.splitlines()) <= 70
+
+
 @pytest.mark.slow
 def test_streaming(run_example: RunExample):
     printed = run_example("streaming.py", "--epochs", "2", "--word", "spielen")
