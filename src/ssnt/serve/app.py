@@ -86,36 +86,54 @@ class Service:
         transducer = model.transducer
         settings = {name: getattr(asked, name) for name in _SEARCH if getattr(asked, name) is not None}
         plan = plan_search(transducer.config, **settings)  # refuses what does not fit together
-        kind = Kind(
-            ("transduce", model.name, *settings.items()),
-            lambda examples: transducer.transduce_each(examples, **settings),
-            weight=plan.options.beam / 10,
-        )
+
+        def run(examples: Sequence[Example]) -> list[dict[str, Any]]:
+            found = transducer.transduce_each(examples, **settings)
+            return [answers.transduced(one, alignments=asked.alignments, posteriors=asked.posteriors) for one in found]
+
+        key = ("transduce", model.name, asked.alignments, asked.posteriors, *settings.items())
+        kind = Kind(key, run, weight=plan.options.beam / 10)
         examples = [
             Example(one) if isinstance(one, str) else Example(one.text, None, tuple(one.tags)) for one in asked.inputs
         ]
-        results = await self.batcher.submit(kind, examples, [len(one.source) for one in examples])
-        found = [answers.transduced(one, alignments=asked.alignments, posteriors=asked.posteriors) for one in results]
-        return _answer(model, "inputs", found)
+        lengths = [len(one.source) for one in examples]
+        if asked.posteriors:  # outputs are about as long as inputs
+            self._check_cells("inputs or nbest", asked.nbest * sum((length + 1) ** 2 for length in lengths))
+        # A search rarely goes on to the longest output that it may write, but it can.
+        work = [max(length, (asked.max_length or 0) // 8) for length in lengths]
+        return _answer(model, "inputs", await self.batcher.submit(kind, examples, work))
 
     async def align(self, asked: AlignRequest) -> dict[str, Any]:
         """Answers ``/v1/align``."""
         model = self.models.find(asked.model)
         transducer = model.transducer
         threshold = LINK_THRESHOLD if asked.link_threshold is None else asked.link_threshold
-        kind = Kind(
-            ("align", model.name, threshold),
-            lambda examples: transducer.align_each(examples, link_threshold=threshold),
-        )
-        results = await self.batcher.submit(kind, *_examples(asked.pairs))
-        return _answer(model, "pairs", [answers.aligned(one, posteriors=asked.posteriors) for one in results])
+        if asked.posteriors:
+            self._check_cells("pairs", sum((len(one.input) + 1) * (len(one.output) + 1) for one in asked.pairs))
+
+        def run(examples: Sequence[Example]) -> list[dict[str, Any]]:
+            found = transducer.align_each(examples, link_threshold=threshold)
+            return [answers.aligned(one, posteriors=asked.posteriors) for one in found]
+
+        kind = Kind(("align", model.name, threshold, asked.posteriors), run)
+        return _answer(model, "pairs", await self.batcher.submit(kind, *_examples(asked.pairs)))
 
     async def score(self, asked: ScoreRequest) -> dict[str, Any]:
         """Answers ``/v1/score``."""
         model = self.models.find(asked.model)
-        kind = Kind(("score", model.name), model.transducer.score_each)
-        results = await self.batcher.submit(kind, *_examples(asked.pairs))
-        return _answer(model, "pairs", [answers.scored(one) for one in results])
+        kind = Kind(
+            ("score", model.name),
+            lambda examples: [answers.scored(one) for one in model.transducer.score_each(examples)],
+        )
+        return _answer(model, "pairs", await self.batcher.submit(kind, *_examples(asked.pairs)))
+
+    def _check_cells(self, what: str, cells: int) -> None:
+        most = self.settings.limits.max_posterior_cells
+        if cells > most:
+            raise ProblemError(
+                422,
+                f"posteriors: their matrices would have more than max_posterior_cells ({most}); ask for fewer {what}",
+            )
 
     def about(self) -> dict[str, Any]:
         """Answers ``/v1/models``."""
@@ -126,6 +144,7 @@ class Service:
             "max_nbest",
             "max_stream_length",
             "max_lattice_cells",
+            "max_posterior_cells",
             "max_body_bytes",
         )
         limits = {name: getattr(self.settings.limits, name) for name in names}
@@ -178,14 +197,14 @@ def make_app(models: Iterable[ServedModel], settings: ServeSettings | None = Non
     _add_state(app, service)
     _add_page(app)
     describe(app, settings)
-    if settings.cors_origins:
+    app.add_middleware(Guard, settings=settings, measures=service.measures, is_draining=lambda: not service.is_ready)
+    if settings.cors_origins:  # outside, or pages elsewhere could not see why they are refused
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
         )
-    app.add_middleware(Guard, settings=settings, measures=service.measures, is_draining=lambda: not service.is_ready)
     return app
 
 

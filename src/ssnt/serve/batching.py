@@ -8,6 +8,7 @@ do not wait for long ones.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -22,7 +23,10 @@ SHORT = 64
 """How many symbols times a tenth of the beam the short lane takes."""
 
 _MOST_SYMBOLS = 4096
-"""How many symbols a batch has, padding counted, so that none takes long."""
+"""How many symbols a batch has, padding counted, so that none takes long; fewer with a wide beam."""
+
+_LONGEST_RETURN = 0.03
+"""How long a batch waits for the clients of the last one, at most, in seconds."""
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 """Works on items and gives a result for each; runs in a thread."""
@@ -66,6 +70,20 @@ class _Queue:
     size: int  # longest input of this class
     items: deque[_Item] = field(default_factory=deque)
 
+    @property
+    def key(self) -> tuple[Hashable, int]:
+        return self.kind.key, self.size
+
+
+@dataclass(frozen=True)
+class _Past:
+    """A batch that has been worked on."""
+
+    key: Hashable
+    count: int
+    ended: float
+    seconds: float
+
 
 class _Lane:
     """One thread with its queues."""
@@ -73,6 +91,7 @@ class _Lane:
     def __init__(self, name: str, batcher: Batcher) -> None:
         self._batcher = batcher
         self._queues: dict[tuple[Hashable, int], _Queue] = {}
+        self._last: _Past | None = None
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ssnt-{name}")
         self._task = asyncio.get_running_loop().create_task(self._work())
@@ -99,31 +118,46 @@ class _Lane:
                 continue
             values = [item.value for item in items]
             self._batcher.measures.batch_sizes.observe(len(items))
+            begun = time.monotonic()
             try:
                 results: Sequence[Any] = await loop.run_in_executor(self._thread, queue.kind.run, values)
             except Exception as error:  # the clients are told, and the lane goes on
                 self._batcher.fail(items, error)
             else:
                 self._batcher.settle(items, results)
+            ended = time.monotonic()
+            self._last = _Past(queue.key, len(items), ended, ended - begun)
 
     async def _gather(self, queue: _Queue) -> None:
-        """Waits until a batch is full or its first input has waited long enough."""
-        until = queue.items[0].arrived + self._batcher.window
-        while len(queue.items) < self._most(queue) and (left := until - time.monotonic()) > 0:
-            self._arrived.clear()
-            try:
-                await asyncio.wait_for(self._arrived.wait(), left)
-            except TimeoutError:
+        """Waits until a batch is full or its first input has waited long enough.
+
+        Clients that were answered together ask again together, and answering them all takes longer than the window. So
+        what is like the last batch waits for them, a fraction of the time that a batch takes; otherwise a small batch
+        of clients that began at another moment would be worked on between two large ones for ever.
+        """
+        until = returned = queue.items[0].arrived + self._batcher.window
+        last, expected = self._last, 0
+        if last is not None and last.key == queue.key and self._batcher.window:
+            expected = last.count
+            returned = max(until, last.ended + min(last.seconds / 4, _LONGEST_RETURN))
+        while len(queue.items) < self._most(queue):
+            left = (until if len(queue.items) >= expected else returned) - time.monotonic()
+            if left <= 0:
                 return
+            self._arrived.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._arrived.wait()
 
     def _most(self, queue: _Queue) -> int:
-        return max(1, min(self._batcher.max_batch, _MOST_SYMBOLS // queue.size))
+        work = queue.size * max(1.0, queue.kind.weight)
+        return max(1, min(self._batcher.max_batch, int(_MOST_SYMBOLS / work)))
 
     def _take(self, queue: _Queue) -> list[_Item]:
         """The next batch, less what has waited too long."""
         taken = [queue.items.popleft() for _ in range(min(self._most(queue), len(queue.items)))]
         if not queue.items:
-            del self._queues[queue.kind.key, queue.size]
+            del self._queues[queue.key]
         self._batcher.leave(len(taken))
         oldest = time.monotonic() - self._batcher.patience
         late = [item for item in taken if item.arrived < oldest]

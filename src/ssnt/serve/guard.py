@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +18,9 @@ from ssnt.serve.problems import ProblemError
 from ssnt.serve.settings import ServeSettings
 
 _GUARDED = ("/v1/", "/metrics")
+_LINGER = 2.0
+"""How many seconds the rest of a body is read that is not wanted."""
+
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -39,7 +43,12 @@ def bearer(headers: Headers) -> str | None:
 def is_same_site(headers: Headers, allowed: Iterable[str]) -> bool:
     """Whether a page that opens a socket is our own, or one that was allowed; programs send no origin."""
     origin = headers.get("origin")
-    return origin is None or origin in allowed or urlsplit(origin).netloc == headers.get("host")
+    if origin is None or origin in allowed:
+        return True
+    try:
+        return urlsplit(origin).netloc == headers.get("host")
+    except ValueError:  # it is no address at all
+        return False
 
 
 class Guard:
@@ -80,14 +89,14 @@ class Guard:
             self._count(scope, status, time.perf_counter() - begun)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
         try:
-            headers = Headers(scope=scope)
             is_guarded = scope["path"].startswith(_GUARDED) and scope["method"] != "OPTIONS"
             if is_guarded and not is_token_right(self._settings, bearer(headers)):
                 raise ProblemError(401, "send the service's token: Authorization: Bearer TOKEN")
             body = await self._body(headers, receive)
         except ProblemError as problem:
-            await problem.response()(scope, receive, send)
+            await self._refuse(problem, headers, receive, send)
             return
         await self._app(scope, _replayed(body, receive), send)
 
@@ -99,11 +108,13 @@ class Guard:
         if not length.isdecimal() or int(length) > limits.max_body_bytes:
             raise too_large
         parts, size, more = [], 0, True
+        deadline = asyncio.get_running_loop().time() + limits.body_seconds
         while more:
             try:
-                message = await asyncio.wait_for(receive(), limits.body_seconds)
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
             except TimeoutError:
-                raise ProblemError(408, f"no more of the body has come for {limits.body_seconds:g} seconds") from None
+                raise ProblemError(408, f"the body did not come within {limits.body_seconds:g} seconds") from None
             if message["type"] == "http.disconnect":
                 raise ProblemError(400, "the body is incomplete")
             parts.append(message.get("body", b""))
@@ -112,6 +123,24 @@ class Guard:
                 raise too_large
             more = message.get("more_body", False)
         return b"".join(parts)
+
+    async def _refuse(self, problem: ProblemError, headers: Headers, receive: Receive, send: Send) -> None:
+        """Tells a problem when the body is not read yet; the rest of it is thrown away, and the connection closed.
+
+        A connection that is closed before all is read is reset, and the client might not see the answer.
+        """
+        response = problem.response()
+        has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        if has_body:
+            response.headers["connection"] = "close"
+        await send({"type": "http.response.start", "status": problem.status, "headers": response.raw_headers})
+        if has_body:
+            await send({"type": "http.response.body", "body": response.body, "more_body": True})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LINGER):
+                    while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
+                        pass
+        await send({"type": "http.response.body", "body": b"" if has_body else response.body})
 
     def _add_headers(self, scope: Scope, headers: MutableHeaders) -> None:
         headers["x-content-type-options"] = "nosniff"

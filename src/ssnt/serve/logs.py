@@ -36,7 +36,7 @@ def start_logging(level: str = "info") -> None:
     """Sends our log and that of the HTTP server to standard error as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("ssnt.serve", "uvicorn"):
+    for name in ("ssnt.serve", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:], logger.propagate = [handler], False
         logger.setLevel(level.upper())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import math
+import os
 import resource
 import socket
 from collections.abc import Callable, Iterable
+from types import FrameType
 
 import uvicorn
 
@@ -13,7 +17,7 @@ from ssnt.errors import ConfigError
 from ssnt.serve.app import make_app
 from ssnt.serve.logs import log_event, start_logging
 from ssnt.serve.models import ServedModel
-from ssnt.serve.protocol import limited
+from ssnt.serve.protocol import limited_protocol, limited_socket
 from ssnt.serve.settings import ServeSettings
 
 
@@ -29,8 +33,14 @@ class _Server(uvicorn.Server):
         if self.started:
             self._started()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._captured_signals.clear()  # a server that stops when told to has not failed: it ends with exit code 0
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping()
+        for _ in range(3):  # clients that the kernel has connected already are let in before the door is closed
+            await asyncio.sleep(0)
         await super().shutdown(sockets)
 
 
@@ -56,6 +66,9 @@ def serve(
     """
     settings = settings or ServeSettings()
     limits = settings.limits
+    # oneDNN keeps what it has compiled for each shape, and clients bring ever new shapes: by default a thousand of them
+    # are kept, which takes hours to fill and tens of megabytes. Read once, before the first computation.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     app = make_app(models, settings)
     listening = _listen(host, port)
     _allow_many_files(limits.max_connections + limits.max_streams)
@@ -63,11 +76,13 @@ def serve(
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     config = uvicorn.Config(
         app,
-        http=limited(limits.max_connections, limits.headers_seconds),
+        http=limited_protocol(limits),
+        ws=limited_socket(limits),
         ws_max_size=limits.max_body_bytes,
         ws_max_queue=4,
-        timeout_keep_alive=int(limits.keep_alive_seconds),
-        timeout_graceful_shutdown=int(settings.drain_seconds),
+        ws_per_message_deflate=False,  # messages are small, and it takes memory for every socket
+        timeout_keep_alive=math.ceil(limits.keep_alive_seconds),
+        timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
         access_log=False,
         log_config=None,
         server_header=False,

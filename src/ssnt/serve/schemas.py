@@ -21,6 +21,7 @@ _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
 
 _KEYS = {"string": "maxLength", "array": "maxItems", "integer": "maximum"}
 _LIMIT = "x-limit"
+_DEFAULTS = Limits()
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,17 @@ class AtMost:
         return {**handler(schema), _LIMIT: self.limit}
 
     def _check(self, value: Any, info: core_schema.ValidationInfo[Any]) -> Any:
-        most = getattr((info.context or {}).get("limits", Limits()), self.limit)
+        most = getattr((info.context or {}).get("limits", _DEFAULTS), self.limit)
         size = value if isinstance(value, int) else len(value)
         if size > most:
             what = "is" if isinstance(value, int) else "has length"
-            raise PydanticCustomError("at_most", f"{what} {size:.6g}, more than {self.limit} ({most})")
+            raise PydanticCustomError("at_most", f"{what} {_short(size)}, more than {self.limit} ({most})")
         return value
+
+
+def _short(size: int) -> str:
+    """A number that a client has chosen; its digits may be as many as a message may have."""
+    return str(size) if size < 10**9 else "10^9 or more"
 
 
 class OneLine:

@@ -25,12 +25,14 @@ class Limits:
         max_streams: Open sockets for streams.
         max_stream_length: Characters that one stream may read.
         max_lattice_cells: Source symbols times target symbols for which a stream sends its lattice.
+        max_posterior_cells: Source symbols times target symbols, of all outputs of a request, for which posteriors are
+            given.
         headers_seconds: How long a client may take to send the head of a request.
-        body_seconds: How long it may take to send the next part of a body.
+        body_seconds: How long it may take to send the body.
         queue_seconds: How long an input may wait to be worked on.
         open_seconds: How long a socket may take to open its first stream.
         idle_seconds: How long a socket may say nothing.
-        send_seconds: How long a client may take to read an answer on a socket.
+        send_seconds: How long a client may take to read an answer.
         keep_alive_seconds: How long a connection is kept for the next request.
     """
 
@@ -47,6 +49,7 @@ class Limits:
     max_streams: int = 1_000
     max_stream_length: int = 100_000
     max_lattice_cells: int = 10_000
+    max_posterior_cells: int = 1_000_000
     headers_seconds: float = 20.0
     body_seconds: float = 20.0
     queue_seconds: float = 60.0

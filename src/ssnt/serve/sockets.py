@@ -84,6 +84,8 @@ class _Conversation:
         self._limits = home.settings.limits
         self._stream: ServedStream | None = None
         self._is_trusted = is_token_right(home.settings, bearer(socket.headers))
+        self._begun = asyncio.get_running_loop().time()
+        self._has_opened = False
         self.count = 0
 
     async def run(self) -> None:
@@ -109,11 +111,14 @@ class _Conversation:
             self._stream = None
 
     async def _receive(self) -> str:
-        seconds = self._limits.idle_seconds if self.count else self._limits.open_seconds
+        seconds = self._limits.idle_seconds if self._has_opened else self._limits.open_seconds
+        begun = asyncio.get_running_loop().time() if self._has_opened else self._begun
         try:
-            message = await asyncio.wait_for(self._socket.receive(), seconds)
+            async with asyncio.timeout_at(begun + seconds):  # wait_for would make a task of every message
+                message = await self._socket.receive()
         except TimeoutError:
-            raise ProblemError(408, f"nothing was sent for {seconds:g} seconds") from None
+            what = "nothing was sent" if self._has_opened else "no stream was opened"
+            raise ProblemError(408, f"{what} for {seconds:g} seconds") from None
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1005))
         self.count += 1
@@ -124,7 +129,8 @@ class _Conversation:
     async def _send(self, answer: dict[str, Any]) -> None:
         text = to_json(answer).decode()
         try:
-            await asyncio.wait_for(self._socket.send_text(text), self._limits.send_seconds)
+            async with asyncio.timeout(self._limits.send_seconds):
+                await self._socket.send_text(text)
         except TimeoutError:  # it does not read, so it would not read of a problem either
             log_event("socket dropped", reason="the client does not read")
             raise WebSocketDisconnect(1001) from None
@@ -154,4 +160,5 @@ class _Conversation:
         self.close()
         model = self._home.models.find(message.model)
         self._stream = self._home.pools.open(model.transducer, message)
+        self._has_opened = True
         return {"type": "opened", "model": model.name}

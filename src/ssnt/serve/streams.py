@@ -235,7 +235,8 @@ class StreamPools:
         """
         tags = wanted.tags or []
         model = transducer.transducer_for(tags)
-        numbers = tuple(model.stream_tags(tags if model.has_tags else None))
+        # A model of a tag set is asked without tags: they have chosen it.
+        numbers = tuple(model.stream_tags(None if transducer.has_tags and not model.has_tags else tags))
         settings = {name: getattr(wanted, name) for name in ("beam", "max_delay", "emit_threshold", "merge", "end")}
         key = (id(model), *settings.values())
         if key not in self._pools:
