@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -12,6 +13,8 @@ os.environ["TRITON_INTERPRET"] = "1"
 import hypothesis
 import pytest
 import torch
+
+from fork_server import REAL_PATH, ForkServer, is_usable
 
 pytest.register_assert_rewrite("oracles")
 
@@ -56,6 +59,49 @@ def require(module: str, why: str) -> ModuleType:
     if IN_CI:
         pytest.fail(message, pytrace=False)
     pytest.skip(message, allow_module_level=True)
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """Where processes come from that need not import everything: see fork_server.py."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def quick_path(request: pytest.FixtureRequest) -> str:
+    """A ``PATH`` on which ``ssnt`` is there at once."""
+    if not is_usable():
+        return REAL_PATH
+    return f"{request.getfixturevalue('fork_server').bin}{os.pathsep}{REAL_PATH}"
+
+
+@pytest.fixture
+def quick_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this test, Python processes are there at once; not for tests of what a new process imports or inherits."""
+    if is_usable():
+        monkeypatch.setattr(sys, "executable", request.getfixturevalue("fork_server").python)
+
+
+QUICK_PROCESSES = {
+    "test_a_stopped_training_goes_on_and_finished_models_are_not_trained_again",
+    "test_all_files_are_the_same_wherever_and_in_how_many_processes_trials_are_trained",
+    "test_ctrl_c_saves_and_says_how_to_go_on",
+    "test_models_are_trained_side_by_side_without_those_that_cannot_be",
+    "test_one_failure_hurts_none_but_itself",
+    "test_ray_gives_the_same_files_and_loses_nothing_when_a_worker_is_killed",
+    "test_the_old_models_stay_until_there_are_new_ones",
+    "test_two_processes_stop_together_and_go_on",
+    "test_two_processes_train_like_one_with_twice_the_batch",
+}
+"""Tests that start many processes, each of which would import everything."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(item, "originalname", None) in QUICK_PROCESSES:
+            item.fixturenames.append("quick_processes")  # markers are too late for it here
 
 
 @pytest.fixture(scope="session")

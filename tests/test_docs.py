@@ -4,6 +4,8 @@ The blocks of a page run in its order, in one directory: a block with a ``title`
 the commands of a ``console`` block run with bash, a ``python`` block runs in the namespace of the page. What a console
 block shows of a command's output is not compared, except for lines that are about errors and warnings: these have to
 come, word for word, and the exit code has to fit them.
+
+``ssnt`` comes from a fork server, which spares each command the seconds of its imports: see fork_server.py.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 from doc_pages import DOCS, FENCE, LANGUAGES, PAGES, ROOT, SHELLS, Command, blocks, commands
+from fork_server import REAL_PATH
 
 # What costs some seconds more than other pages, above all because it trains or starts many processes.
 SLOW = {
@@ -33,14 +35,15 @@ SLOW = {
     "training.md",
 }
 
-# Commands that are not run: they install, need a network, a second machine or somebody at the keyboard, or run all
-# tests. The tests below check what they name.
+# Commands that are not run: they install, need a network, a second machine or somebody at the keyboard, run all tests,
+# or do not end. The tests below check what they name.
 NOT_RUN = (
     r"(\.venv/bin/)?(python -m )?pip install .*",
     r"make [a-z]+",
     r"git clone .*",
     r"hf auth login",
     r"ssnt [a-z]+ [\w-]+/[\w-]+( .*)?",  # a model on the hub
+    r"ssnt quickstart --serve",
     r"tensorboard .*",
 )
 
@@ -72,21 +75,23 @@ def is_run(command: Command) -> bool:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``ssnt quickstart`` writes, after few epochs."""
+    """What ``ssnt quickstart`` writes, after few epochs. A new process trains it, as the reader's does."""
     home = tmp_path_factory.mktemp("model")
-    run(Command("command ssnt quickstart --epochs 2", ()), home)
+    run(Command("command ssnt quickstart --epochs 2", ()), home, REAL_PATH)
     return home / "quickstart"
 
 
-def run(command: Command, home: Path) -> None:
+def run(command: Command, home: Path, path: str) -> None:
     """Runs a command in a directory; one that is to fail runs as it is, others are shortened."""
-    preamble = "" if command.exit_code else SHORT
+    # a function only where there is something to shorten: `kill $!` reaches a command, but not what a function has run
+    is_long = re.search(r"\bssnt (quickstart|train|sweep)\b", command.text)
+    preamble = SHORT if is_long and not command.exit_code else ""
     text = command.text.replace("/tmp/", "./")  # nothing is written outside of the directory
     script = f"{preamble}\nset -o pipefail\n{text}\n"
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=home,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"},
+        env=os.environ | {"PATH": path, "COLUMNS": "120"},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -102,7 +107,9 @@ def run(command: Command, home: Path) -> None:
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.slow] * (page.name in SLOW), id=page.name) for page in PAGES]
 )
-def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def test_page_runs(
+    page: Path, quick_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
     uses_model = re.search(r'(ssnt [a-z]+ |from_pretrained\("|cp -r )quickstart\b', text)
@@ -118,7 +125,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
             exec(compile(code, str(page), "exec"), names)
         elif page.name != "commands.md":
             for command in filter(is_run, commands(block)):
-                run(command, tmp_path)
+                run(command, tmp_path, quick_path)
 
 
 def copy_model(model: Path, to: Path) -> None:
@@ -152,19 +159,19 @@ COMMANDS = [
     command
     for block in blocks(DOCS / "commands.md")
     for command in commands(block)
-    if re.match(r"ssnt (-|train |quickstart)", command.text)
+    if re.match(r"ssnt (-|train |quickstart)", command.text) and is_run(command)
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=[command.text for command in COMMANDS])
-def test_example_of_a_command_runs(command: Command, material: Path, tmp_path: Path) -> None:
+def test_example_of_a_command_runs(command: Command, material: Path, quick_path: str, tmp_path: Path) -> None:
     # the examples of a command are alternatives, so each has files of its own
     home = tmp_path / "home"
     shutil.copytree(material, home)
     if command.text.startswith("ssnt train ") and "--resume" not in command.text:
         shutil.rmtree(home / "model")
-    run(command, home)
+    run(command, home, quick_path)
 
 
 # ---- what is not run, named

@@ -94,6 +94,7 @@ def test_rows_without_a_form_are_left_out(home: Path) -> None:
     assert len(load("inflection/toy").train) == 16
 
 
+@pytest.mark.usefixtures("quick_processes")
 def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Path) -> None:
     trials = trials_of("toy")
     work = tmp_path / "work"
