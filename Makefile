@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check docs peers bench experiments clean
+.PHONY: help demo test soak check docs peers bench experiments clean
 
 help: ## Show this list
 	@echo "Targets:"
@@ -34,6 +34,10 @@ demo: $(STAMP) ## Train on the embedded sample, evaluate, stream, draw: into dem
 test: $(STAMP) ## Run all tests, the slow ones too (PYTEST_ARGS="-k name" narrows)
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist loadgroup -m "" $(PYTEST_ARGS)
 
+# Ten minutes, which all other tests together do not take: so it is not among them.
+soak: $(STAMP) ## Use the service for ten minutes: its memory must stay flat
+	@SSNT_SOAK=10 $(PY) -m pytest -q -n 0 -m slow tests/serve/test_soak.py $(PYTEST_ARGS)
+
 check: $(STAMP) ## Lint, check the format and the types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -47,8 +51,8 @@ peers: $(STAMP) ## Install what the benchmarks compare with, into environments o
 	@$(PY) benchmarks/peers/install.py
 
 # The quick ones first. One that fails does not keep the others from being measured, and is named at the end.
-BENCHMARKS := import_time lattice loss step stream decode cost prepare large_file per_tag summarisation \
-	rnnt_loss prediction training
+BENCHMARKS := import_time lattice loss step stream export decode serve cost prepare large_file per_tag \
+	summarisation rnnt_loss prediction training
 
 bench: $(STAMP) ## Measure everything and write docs/benchmarks.md (leave the machine idle; BENCH_ARGS=--quick tries it)
 	@$(MAKE) -s peers || echo "the peers could not be installed: what compares with them is left out"

@@ -8,13 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from measure import alternately
 from options import parser, skip
-from results import Figure, Recorder, faster, more
+from results import ROOT, Figure, Recorder, Row, faster, more
 
 from ssnt.checkpoint import SavedModel
 from ssnt.config import load_config
@@ -104,30 +105,92 @@ def start(place: Path, model: Path, repeats: int, recorder: Recorder) -> None:
     )
 
 
+@dataclass
+class Compared:
+    """How models in 8 bits do beside the same in float32, added up over models.
+
+    Attributes:
+        words: How many words were tried.
+        whole: How many of them float32 has right.
+        less: How many of them 8 bits have right.
+        different: How many outputs are not the same.
+    """
+
+    words: int = 0
+    whole: int = 0
+    less: int = 0
+    different: int = 0
+
+    def add(self, other: OnnxTransducer, small: OnnxTransducer, examples: Sequence[Example]) -> None:
+        """Lets both models write the outputs of some examples."""
+        rows = zip(examples, other.transduce_each(examples), small.transduce_each(examples), strict=True)
+        for example, one, two in rows:
+            target = other.vocabulary.normalise(example.target)
+            self.words += 1
+            self.whole += one.text == target
+            self.less += two.text == target
+            self.different += one.text != two.text
+
+    def row(self, case: str, note: str = "") -> Row:
+        """Both accuracies, and how many outputs differ."""
+        less, whole = (100 * right / self.words for right in (self.less, self.whole))
+        note = f"{self.different} of {self.words} outputs differ{note}"
+        return more(case, Figure("int8", less, "%"), Figure("float32", whole, "%"), note=note)
+
+
+def size(place: Path) -> float:
+    """Megabytes of a directory."""
+    return sum(one.stat().st_size for one in place.iterdir()) / 1e6
+
+
 def int8(
     examples: Sequence[Example], other: OnnxTransducer, small: OnnxTransducer, places: list[Path], recorder: Recorder
 ) -> None:
     """What 8-bit weights cost in accuracy and probability, and what they save."""
 
-    def right(transducer: Any) -> float:
-        found = transducer.transduce_each(examples)
-        return 100 * sum(one.text == each.target for one, each in zip(found, examples, strict=True)) / len(examples)
-
     def nats(transducer: Any) -> float:
         return -sum(one.log_prob for one in transducer.score_each(examples)) / len(examples)
 
-    whole, less = right(other), right(small)
-    note = f"{nats(small):.4f} against {nats(other):.4f} nats for each right output"
-    recorder.add(
-        more("accuracy on the sample's test set", Figure("int8", less, "%"), Figure("float32", whole, "%"), note=note)
-    )
-    sizes = [sum(one.stat().st_size for one in place.iterdir()) / 1e6 for place in places]
+    compared = Compared()
+    compared.add(other, small, examples)
+    note = f"; {nats(small):.4f} against {nats(other):.4f} nats for each right output"
+    recorder.add(compared.row("accuracy on the sample's test set", note))
+    sizes = [size(place) for place in places]
     recorder.add(faster("size of the directory", Figure("int8", sizes[1], "MB"), Figure("float32", sizes[0], "MB")))
+
+
+def inflection(folder: Path, most: int = 60) -> None:
+    """Prints the same for the models of an inflection set, one for each of up to 14 types, on some test words each."""
+    sys.path.insert(0, str(ROOT))
+    from experiments.datasets import load as load_data
+
+    name = folder.name.removeprefix("inflection_")
+    test, compared, sizes = load_data(f"inflection/{name}").test, Compared(), []
+    for kind in sorted(folder.iterdir())[:14]:
+        examples = [Example(one.source, one.target) for one in test if ";".join(one.tags) == kind.name][:most]
+        found = sorted(kind.glob("1/*/model.safetensors"))
+        if not found or not examples:
+            continue
+        model = Transducer.from_pretrained(found[0].parent)
+        with tempfile.TemporaryDirectory() as place:
+            places = [Path(place) / "float32", Path(place) / "int8"]
+            compared.add(exported(model, places[0]), exported(model, places[1], int8=True), examples)
+            sizes.append([size(one) for one in places])
+    if not sizes:
+        skip(f"found no models with test words in {folder}")
+    whole, less = (sum(column) / len(sizes) for column in zip(*sizes, strict=True))
+    print(f"{compared.row(f'{name}, {len(sizes)} models')}; {whole:.2f} and {less:.2f} MB each")
 
 
 def main() -> None:
     takes = parser(__doc__)
     takes.add_argument("--model", type=Path, help="a model directory of the sample (default: one is trained, 1 minute)")
+    takes.add_argument(
+        "--inflection",
+        type=Path,
+        metavar="FOLDER",
+        help="only 8 bits, on the models of a set: experiments/work/models/inflection/biSSNT+/inflection_de-V",
+    )
     options = takes.parse_args()
     try:
         import onnx  # noqa: F401
@@ -135,6 +198,9 @@ def main() -> None:
     except ImportError:
         skip("needs onnx and onnxruntime; run pip install 'ssnt[export]'")
     torch.set_num_threads(1)
+    if options.inflection:
+        inflection(options.inflection)
+        return
     recorder = Recorder("export", quick=options.quick, threads=1)
     repeats = 1 if options.quick else 5
     with tempfile.TemporaryDirectory() as folder:

@@ -97,6 +97,19 @@ SECTIONS = {
     "stream": Section(
         "Streams", "Time and memory for each input symbol of an endless stream, and many streams at a time."
     ),
+    "export": Section(
+        "Exported models",
+        "The quickstart's model on ONNX Runtime and NumPy against the same on PyTorch, one thread each: letters of the "
+        "sample's test set through streams, its words through searches, a process from its start to its first output; "
+        "and what weights in 8 bits cost.",
+    ),
+    "serve": Section(
+        "The service",
+        "`ssnt serve` with the quickstart's model, one thread; clients and server share the machine's cores. Clients "
+        "ask the next question when the last one is answered; a request has one word of the sample, and streams push "
+        "one symbol at a time. The same server with and without batching take turns; so do streams with and without a "
+        "client beside them that sends and does not read. Every answer is compared with what the library says.",
+    ),
     "per_tag": Section(
         "Many small models",
         "`ssnt train --per-tag`: two single-threaded workers against one, by the whole command, start and evaluation "

@@ -43,7 +43,7 @@ class Exported:
         """Yields what is written after each character, and at the end, which is read as a symbol as well."""
         special = self.about["special"]
         known = np.array([[self.tags[tag] for tag in tags if tag in self.tags]], np.int64)
-        condition = self.run("features", tags=known) if self.tags else {}
+        condition = self.run("features", tags=known) if self.about["has_tags"] else {}
         source: dict = {}
         prefix = self.step("decoder", special["begin"], {}, condition)
         for symbol in [*(self.numbers.get(one, special["unknown"]) for one in text), special["end"]]:

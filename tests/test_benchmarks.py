@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import importlib
+import json
 import os
 import re
 import sys
@@ -15,10 +16,12 @@ from typing import Any
 
 import pytest
 
+from conftest import require
+
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
-SHARED = {"flops", "loops", "measure", "options", "report", "results"}
-SCRIPTS = {"per_tag", "prediction", "step", "summarisation", "training"}  # of which functions are tested
+SHARED = {"flops", "load", "loops", "measure", "options", "report", "results"}
+SCRIPTS = {"per_tag", "prediction", "serve", "step", "summarisation", "training"}  # of which functions are tested
 
 
 @pytest.fixture
@@ -281,6 +284,60 @@ def test_ends_of_epochs_are_read_from_logs(modules: Any, tmp_path: Path) -> None
         log.write_text("epoch,seconds\n" + "".join(f"1,{one}\n" for one in seconds), encoding="utf-8")
         os.utime(log, (end, end))
     assert sorted(modules("per_tag").epoch_ends(tmp_path)) == [996, 997, 998, 1000, 1004]
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.5, 2.0), (0.51, 3.0), (0.99, 4.0), (0.01, 1.0)])
+def test_percentiles_are_values_that_were_measured(modules: Any, share: float, value: float) -> None:
+    assert modules("serve").percentile([4.0, 1.0, 3.0, 2.0], share) == value
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_right"),
+    [
+        ({}, True),
+        ({"log_prob": -1.00001}, True),
+        ({"log_prob": -1.001}, False),
+        ({"log_prob": None}, False),
+        ({"text": "gekaufd"}, False),
+        ({"alignment": [0, 1]}, False),
+    ],
+)
+def test_answers_of_the_service_are_compared(modules: Any, changed: dict[str, Any], is_right: bool) -> None:
+    expected = {"text": "gekauft", "alignment": [0, 2], "is_complete": True, "log_prob": -1.0}
+    body = json.dumps({"results": [{"outputs": [expected | changed]}]}).encode()
+    answer, serve = modules("load").Answer, modules("serve")
+    assert serve.is_right(answer(200, body, 0.1), expected) == is_right
+    assert not serve.is_right(answer(500, body, 0.1), expected)
+
+
+@pytest.mark.parametrize("size", [0, 5, 125, 126, 70_000])
+def test_frames_of_clients_are_those_of_the_protocol(modules: Any, size: int) -> None:
+    frames = require("websockets.frames", "the protocol of WebSockets")
+    streams = require("websockets.streams", "the protocol of WebSockets")
+    load, payload = modules("load"), b"x" * size
+    reader = streams.StreamReader()
+    reader.feed_data(load.frame(payload))
+    parse = frames.Frame.parse(reader.read_exact, mask=True)
+    with pytest.raises(StopIteration) as parsed:
+        next(parse)
+    assert (parsed.value.value.opcode, parsed.value.value.data) == (frames.Opcode.TEXT, payload)
+    sent = frames.Frame(frames.Opcode.TEXT, payload).serialize(mask=False)
+    assert load.first_frame(bytearray(sent[:-1] if size else sent[:1])) is None
+    found = load.first_frame(bytearray(sent + b"more"))
+    assert (found.opcode, found.payload, found.size) == (frames.Opcode.TEXT, payload, len(sent))
+
+
+@pytest.mark.slow
+def test_the_service_is_measured(modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("fastapi", "the service")
+    monkeypatch.setattr(modules("results"), "RESULTS", tmp_path)
+    monkeypatch.setattr(modules("results"), "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["serve.py", "--quick"])
+    modules("serve").main()
+    rows = {one.row.case: one.row for one in modules("results").read_results(tmp_path / "quick" / "serve.csv")}
+    assert len(rows) == 7
+    exact = [row for row in rows.values() if row.ours.name == "lost or wrong"]
+    assert [(row.ours.value, row.passed) for row in exact] == [(0.0, True)] * 2
 
 
 # ---- the report

@@ -251,7 +251,8 @@ def test_a_stream_goes_back_and_goes_on():
     with pytest.raises(DataError, match="expected symbols below"):
         stream.push([4, 99])
     saved = stream.state_dict()
-    assert all(type(one) is Array for one in saved["decoder"])
+    arrays = [*saved["decoder"], *saved["hearing"], *saved["prefixes"].values()]
+    assert {type(one) for one in arrays} == {np.ndarray}  # so that whoever loads them needs no class of ours
     other = Stream(scorer, StreamOptions(beam=4))
     other.load_state_dict(saved)
     assert stream.push([6, 4]) == other.push([6, 4]) == first[1]

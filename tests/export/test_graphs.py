@@ -129,13 +129,18 @@ def test_a_streaming_graph_needs_a_streaming_encoder():
     assert "encoder_step.onnx" not in build_graphs(make("biSSNT").model)
 
 
-def test_an_encoder_of_ones_own_is_refused():
-    from ssnt.nn import SSNT, LSTMEncoder
+@pytest.mark.parametrize("part", ["encoder", "decoder", "word", "transition", "features"])
+def test_a_part_of_ones_own_is_refused(part: str):
+    """What inherits from a part of ours may compute something else, and no graph would know."""
+    model = make("uniSSNT+ with tags").model
+    own = getattr(model, part)
+    own.__class__ = type("Own", (type(own),), {})
+    with pytest.raises(ModelError, match=rf"{part}: expected ssnt's own \w+( or \w+)*, got Own; .*torch\.onnx"):
+        build_graphs(model)
 
-    class Own(LSTMEncoder):
-        pass
 
-    config = make("uniSSNT+").model.config
-    model = SSNT(config, encoder=Own(config.src_vocab_size, config.embed_size, config.hidden_size))
-    with pytest.raises(ModelError, match=r"encoder: expected the LSTM encoder of ssnt, got Own; .*torch\.onnx"):
+def test_a_model_of_ones_own_is_refused():
+    model = make("uniSSNT+").model
+    model.__class__ = type("Own", (type(model),), {})
+    with pytest.raises(ModelError, match=r"model: expected ssnt's own SSNT or RNNT, got Own"):
         build_graphs(model)

@@ -92,6 +92,8 @@ def test_newer(place: Path):
     [
         ({"precision": "int4"}, "precision: expected float32 or int8"),
         ({"is_online": False}, "files: expected a SHA-256 of each of"),
+        ({"is_online": "no"}, "is_online: expected true or false, got 'no'"),
+        ({"has_tags": 1}, "has_tags: expected true or false, got 1"),
         ({"files": {}}, "files: expected a SHA-256 of each of"),
         ({"sizes": {}}, "export.json: "),
         ({"sizes": []}, "export.json: "),
@@ -127,6 +129,29 @@ def test_a_graph_of_something_else(place: Path, tmp_path: Path):
     other = build_graphs(make("uniSSNT+").model)["encoder.onnx"].SerializeToString()
     replaced(place, "encoder.onnx", other)
     with pytest.raises(ModelError, match=r"encoder\.onnx: expected a graph from symbols, lengths, condition to logits"):
+        load(place)
+
+
+@pytest.mark.parametrize("name", ["condition", "transition", "hidden", "encoder_layers", "decoder_layers"])
+def test_graphs_of_other_sizes(place: Path, name: str):
+    sizes = json.loads((place / "export.json").read_text())["sizes"]
+    rewritten(place, sizes={**sizes, name: sizes[name] + 1})
+    with pytest.raises(ModelError, match=r"\.onnx: \w+: expected the last sizes to be .*, as export\.json says, got"):
+        load(place)
+
+
+def test_weights_in_other_files_are_not_read(place: Path, monkeypatch: pytest.MonkeyPatch):
+    graph = build_graphs(make("uniSSNT+ with tags").model)["decisions.onnx"]
+    weight = graph.graph.initializer[0]
+    (place / "weight.bin").write_bytes(weight.raw_data)
+    for key, value in (("location", "weight.bin"), ("length", str(len(weight.raw_data)))):
+        entry = weight.external_data.add()
+        entry.key, entry.value = key, value
+    weight.ClearField("raw_data")
+    weight.data_location = 1  # elsewhere
+    replaced(place, "decisions.onnx", graph.SerializeToString())
+    monkeypatch.chdir(place)
+    with pytest.raises(ModelError, match=r"decisions\.onnx: refers to data in another file"):
         load(place)
 
 

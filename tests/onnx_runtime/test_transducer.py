@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import pytest
 import torch
 
 from exported import KINDS, STREAMING, export, make
+from ssnt.arrays import wrapped
 from ssnt.decode import Failure
-from ssnt.errors import BackendError, ConfigError, DataError, ModelError
+from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError
 from ssnt.onnx_runtime import OnnxTransducer, load
 from ssnt.pipeline import PairScore, Transducer, Transduction
-from ssnt.types import Example
+from ssnt.types import Batch, Example
 from transducers import SOURCE, TARGET
 
 TOLERANCE = 1e-4
@@ -241,6 +243,54 @@ def test_symbols_outside_of_the_vocabulary_are_named(pairs: dict[str, Both]):
         open_streams(scorer, 1).push([99])
 
 
+@pytest.mark.parametrize(
+    ("src", "lens", "message"),
+    [
+        ([[5, 2], [2, 0]], [2, 0], r"src_lens\[1\] must be between 1 and 2"),
+        ([[5, 2], [2, 0]], [3, 1], r"src_lens\[0\] must be between 1 and 2"),
+        ([[5, 2], [2, 0]], [2], r"src_lens must have shape \(2,\)"),
+        ([[5, 2]], [2.0], "src_lens must have an integer dtype"),
+        ([[5.0, 2.0]], [2], r"src: expected int64 \(B, I\), got float64 of shape \(1, 2\)"),
+        ([5, 2], [2, 1], r"src: expected int64 \(B, I\), got int64 of shape \(2,\)"),
+        (np.zeros((0, 3), np.int64), np.zeros(0, np.int64), r"src: .* with no empty axis, got shape \(0, 3\)"),
+        (np.zeros((2, 0), np.int64), [1, 1], r"src: .* with no empty axis, got shape \(2, 0\)"),
+    ],
+)
+def test_what_is_no_batch_is_refused(pairs: dict[str, Both], src: Any, lens: Any, message: str):
+    """ONNX Runtime would not be of help: it ends the process at an empty batch, and takes a length of 0."""
+    scorer = pairs["uniSSNT+"].onnx._scorer()
+    with pytest.raises(ShapeError, match=message):
+        scorer.read(Batch(wrapped(np.array(src)), wrapped(np.array(lens))))
+
+
+def test_no_stream_and_no_prefix_are_refused(pairs: dict[str, Both]):
+    scorer, nothing = pairs["uniSSNT+"].onnx._scorer(), wrapped(np.zeros(0, np.int64))
+    with pytest.raises(ConfigError, match="count must be a whole number of at least 1, got 0"):
+        scorer.listen(0)
+    with pytest.raises(ShapeError, match=r"symbols: .* with no empty axis"):
+        scorer.hear(nothing, scorer.listen(1))
+    source = scorer.read(Batch(wrapped(np.array([[5, 2]])), wrapped(np.array([2]))))
+    with pytest.raises(ShapeError, match=r"symbols: .* with no empty axis"):
+        scorer.advance(source, scorer.start(source), nothing, nothing, nothing)
+    with pytest.raises(ShapeError, match=r"src: expected an array int64 .*, got Tensor"):
+        scorer.read(Batch(torch.tensor([[5, 2]]), torch.tensor([2])))
+
+
+def test_many_threads_ask_one_model(pairs: dict[str, Both]):
+    """Searches and streams at the same time, as in the service, each with inputs of its own."""
+    model = pairs["uniSSNT+ of layers, skip, tied"].onnx
+    inputs = [pairs["uniSSNT+"].examples(5, seed=seed) for seed in range(6)]
+
+    def answers(examples: list[Example]) -> list[Any]:
+        searches = [model.transduce_each(examples, search=one, max_length=8) for one in ("marginal", "path", "online")]
+        texts = [[(one.text, one.log_prob) for one in found] for found in searches]
+        return [texts, model.stream_each(examples), [one.log_prob for one in model.score_each(examples)]]
+
+    expected = [answers(examples) for examples in inputs]
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(answers, inputs * 2)) == expected * 2
+
+
 def test_decisions_of_large_batches_are_made_in_parts(pairs: dict[str, Both], monkeypatch: pytest.MonkeyPatch):
     both, examples = pairs["biSSNT+"], pairs["biSSNT+"].examples()
     whole = both.onnx.transduce_each(examples, max_length=8)
@@ -262,12 +312,17 @@ def test_more_threads_give_the_same(pairs: dict[str, Both], tmp_path: Path):
     assert found[0] == found[1]
 
 
-def test_int8_is_close(tmp_path: Path):
-    model = make("uniSSNT+", scale=1.0)
+@pytest.mark.parametrize("kind", KINDS)
+def test_int8_is_close(tmp_path: Path, kind: str):
+    model = make(kind, scale=1.0)
     small, words = load(export(model, tmp_path / "a", int8=True)), [("abc", "abd"), ("fade", "a"), ("b", "dd")]
+    tags = [["V"], ["N", "PST"], []] if model.has_tags else None
     assert "int8" in repr(small)
-    assert small.score(words) == pytest.approx(model.score(words), abs=0.2)
-    assert small.stream().push("abc").read == 2
+    scores = model.score(words, tags)
+    assert small.score(words, tags) == pytest.approx(scores, abs=0.02)
+    assert small.score(words, tags) != scores
+    if small.is_online:
+        assert small.stream(tags and tags[0]).push("abc").read == 2
 
 
 def test_without_onnx_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

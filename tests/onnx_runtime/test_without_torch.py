@@ -38,6 +38,10 @@ if model.is_online:
     print(model.stream_each([__import__("ssnt").Example("abc")]))
 loaded = {{name.partition(".")[0] for name in sys.modules}} & set({heavy!r})
 assert not loaded, loaded
+from importlib.metadata import packages_distributions
+known = packages_distributions()
+tops = {{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)
+print(*sorted({{one for top in tops for one in known.get(top, [])}}), file=sys.stderr)
 print("done")
 """
 
@@ -49,3 +53,7 @@ def test_nothing_heavy_is_imported(tmp_path: Path, kind: str):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("done\n")
+    # What pip installs for requirements.txt, and nothing else; setuptools is in every environment's start.
+    needed = {"numpy", "onnxruntime", "pydantic", "PyYAML"}
+    needed |= {"annotated-types", "pydantic_core", "typing_extensions", "typing-inspection"}  # pydantic's own
+    assert set(done.stderr.split()) - {"setuptools", "ssnt"} == needed

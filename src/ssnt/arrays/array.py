@@ -138,15 +138,22 @@ class Array(np.ndarray[Any, Any]):
     # Shapes.
 
     def view(self, *shape: Any) -> Any:  # type: ignore[override]
-        """The same elements in another shape; with a dtype or a type NumPy's own ``view``."""
+        """The same elements in another shape; with a dtype or a type NumPy's own ``view``.
+
+        Raises:
+            ValueError: They would have to be copied: what is written to a copy would be lost.
+        """
         first = shape[0] if shape else None
-        if isinstance(first, int | np.integer):
-            return self.reshape(shape)
-        return self.reshape(first) if isinstance(first, tuple | list) else _view(self, *shape)
+        if not isinstance(first, int | np.integer | tuple | list):
+            return _view(self, *shape)
+        viewed = self.reshape(first if isinstance(first, tuple | list) else shape)
+        if not self.flags.c_contiguous and self.size and not np.may_share_memory(viewed, self):
+            raise ValueError(f"view: strides {self.strides} of {self.shape} do not fit {shape}; use reshape()")
+        return viewed
 
     def view_as(self, other: Array) -> Array:
-        """In the shape of another."""
-        return self.reshape(other.shape)  # type: ignore[no-any-return]
+        """In the shape of another; as :meth:`view` never a copy."""
+        return self.view(other.shape)  # type: ignore[no-any-return]
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Array:  # type: ignore[override]
         """Axes joined into one; as in torch no copy is made if none is needed."""
@@ -270,11 +277,11 @@ class Array(np.ndarray[Any, Any]):
 
     def new_zeros(self, *size: Any) -> Array:
         """Filled with zeros."""
-        return _view(np.zeros(_sizes(size), dtype=self.dtype), Array)
+        return _view(np.zeros(sizes_of(size), dtype=self.dtype), Array)
 
     def new_empty(self, *size: Any) -> Array:
         """Filled with anything."""
-        return _view(np.empty(_sizes(size), dtype=self.dtype), Array)
+        return _view(np.empty(sizes_of(size), dtype=self.dtype), Array)
 
     # Numbers.
 
@@ -351,7 +358,8 @@ class Array(np.ndarray[Any, Any]):
         return _reduced(total if keepdim else total.squeeze(dim))
 
 
-def _sizes(size: tuple[Any, ...]) -> Any:
+def sizes_of(size: tuple[Any, ...]) -> Any:
+    """A shape that is given as several numbers or as one tuple."""
     return size[0] if len(size) == 1 and isinstance(size[0], tuple | list) else size
 
 

@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from ssnt.arrays.array import Array, Ranked, plain, ranked_down
+from ssnt.arrays.array import Array, Ranked, plain, ranked_down, sizes_of
 
 float32, float64 = np.dtype(np.float32), np.dtype(np.float64)
 int64, bool = np.dtype(np.int64), np.dtype(np.bool_)
 
 _view = np.ndarray.view
 _Dtype = Any
+_DEFAULTS: dict[str, Any] = {
+    "f": float32,
+    "i": int64,
+}  # what torch makes of Python's numbers; NumPy differs
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,8 @@ def promote_types(first: _Dtype, second: _Dtype) -> _Dtype:
 def tensor(values: Any, *, dtype: _Dtype = None, device: Any = None) -> Array:
     """Numbers as an array: int64, or float32 as in torch, unless a dtype is given."""
     made = np.array(plain(values), dtype=dtype)
-    if dtype is None and made.dtype == np.float64 and not isinstance(values, np.ndarray | np.generic):
-        made = made.astype(np.float32)
+    if dtype is None and not isinstance(values, np.ndarray | np.generic):
+        made = made.astype(_DEFAULTS.get(made.dtype.kind, made.dtype), copy=False)
     return _view(made, Array)
 
 
@@ -68,23 +72,24 @@ def arange(start: int, end: int | None = None, step: int = 1, *, dtype: _Dtype =
 def full(size: Sequence[int], fill_value: Any, *, dtype: _Dtype = None, device: Any = None) -> Array:
     """Filled with a value; a fraction is float32 unless a dtype is given."""
     if dtype is None:
-        dtype = np.float32 if isinstance(fill_value, float) else np.asarray(fill_value).dtype
+        made = np.asarray(fill_value).dtype
+        dtype = _DEFAULTS.get(made.kind, made)
     return _view(np.full(size, fill_value, dtype=dtype), Array)
 
 
 def zeros(*size: Any, dtype: _Dtype = None, device: Any = None) -> Array:
     """Filled with zeros."""
-    return _view(np.zeros(_sizes(size), dtype=dtype or np.float32), Array)
+    return _view(np.zeros(sizes_of(size), dtype=dtype or np.float32), Array)
 
 
 def ones(*size: Any, dtype: _Dtype = None, device: Any = None) -> Array:
     """Filled with ones."""
-    return _view(np.ones(_sizes(size), dtype=dtype or np.float32), Array)
+    return _view(np.ones(sizes_of(size), dtype=dtype or np.float32), Array)
 
 
 def empty(*size: Any, dtype: _Dtype = None, device: Any = None) -> Array:
     """Filled with anything."""
-    return _view(np.empty(_sizes(size), dtype=dtype or np.float32), Array)
+    return _view(np.empty(sizes_of(size), dtype=dtype or np.float32), Array)
 
 
 def full_like(like: Array, fill_value: Any, *, dtype: _Dtype = None) -> Array:
@@ -110,7 +115,7 @@ def empty_like(like: Array, *, dtype: _Dtype = None) -> Array:
 def rand(*size: Any, dtype: _Dtype = None, device: Any = None, generator: np.random.Generator | None = None) -> Array:
     """Draws from 0 to 1 (excluded)."""
     generator = generator or np.random.default_rng()
-    return _view(generator.random(_sizes(size), dtype=dtype or np.float32), Array)
+    return _view(generator.random(sizes_of(size), dtype=dtype or np.float32), Array)
 
 
 # Several arrays to one.
@@ -219,7 +224,3 @@ def bincount(array: Array, *, minlength: int = 0) -> Array:
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes have together."""
     return np.broadcast_shapes(*map(tuple, shapes))
-
-
-def _sizes(size: tuple[Any, ...]) -> Any:
-    return size[0] if len(size) == 1 and isinstance(size[0], tuple | list) else size

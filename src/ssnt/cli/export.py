@@ -20,7 +20,7 @@ def export(
         typer.Option("--onnx", metavar="DIR", help="Write ONNX graphs with the vocabulary there.", show_default=False),
     ],
     int8: Annotated[
-        bool, typer.Option("--int8", help="Keep weights in 8 bits: a quarter of the size, slightly other answers.")
+        bool, typer.Option("--int8", help="Keep weights in 8 bits: a third of the size, slightly other answers.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an exported model that is there.")] = False,
 ) -> None:

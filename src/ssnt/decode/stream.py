@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
-from ssnt.arrays import namespace_on, placed
+from ssnt.arrays import namespace_on, placed, plain
 from ssnt.decode.numbers import number_symbols
 from ssnt.decode.options import require_symbols
 from ssnt.decode.progress import Progress, first_progress, outputs, read_on
@@ -242,7 +242,10 @@ class StreamBatch(Generic[SourceT, StateT, HearingT]):
         self._is_finished = [self._is_finished[stream] for stream in kept]
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the streams remember, as arrays, numbers and lists, for ``torch.save``; nothing in it is code."""
+        """All that the streams remember, as arrays, numbers and lists, for ``torch.save``; nothing in it is code.
+
+        Arrays are tensors or, of a model without torch, plain NumPy arrays.
+        """
         prefixes = self._progress.prefixes
         return {
             "options": {name: _plain(value) for name, value in asdict(self.options).items()},
@@ -455,9 +458,9 @@ def checked_symbol(symbol: Any) -> int:
     return value
 
 
-def _copied(array: Tensor) -> Tensor:
-    """A copy that shares nothing, also not the rest of a larger array that this is a part of."""
-    return array.detach().clone().contiguous()
+def _copied(array: Tensor) -> Any:
+    """A copy that shares nothing, also not the rest of a larger array that this is a part of; NumPy's as plain ones."""
+    return plain(array.detach().clone().contiguous())
 
 
 def _plain(value: object) -> object:

@@ -60,6 +60,6 @@ Written by ssnt {manifest.ssnt_version} (`ssnt export`). It runs without PyTorch
 |---|---|
 {chr(10).join(rows)}
 
-`{MANIFEST}` has the settings, the sizes and the SHA-256 of every file. Sizes: {sizes}.
+`{MANIFEST}` has the settings, the sizes and the SHA-256 of each of these. Sizes: {sizes}.
 Inputs and outputs of the graphs, for other languages, are described in ssnt's documentation under "Export".
 """

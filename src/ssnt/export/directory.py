@@ -38,8 +38,8 @@ def export_onnx(
     Args:
         saved: The model with its vocabulary and settings, such as :func:`ssnt.checkpoint.load_model` gives.
         directory: Where.
-        int8: Whether the weights of encoder and decoder are kept in 8 bits: a quarter of the size, and answers that
-            differ a little.
+        int8: Whether the weights of encoder and decoder are kept in 8 bits: less than a third of the size, and
+            probabilities that differ a little.
         overwrite: Whether an exported model that is there already may be replaced.
 
     Raises:
@@ -144,30 +144,38 @@ def _exchange(new: Path, old: Path) -> None:
 
     Where the system cannot exchange two names at once, there is none for the time between two renames.
     """
-    aside = new
     try:
-        if not _exchanged(new, old):
-            aside = old.with_name(f".ssnt-{old.name}.old")
-            os.rename(old, aside)
-            try:
-                os.rename(new, old)
-            except OSError:
-                os.rename(aside, old)
-                raise
-        sync(old.parent)
+        aside = new if _exchanged(new, old) else _moved_one_by_one(new, old)
     except OSError as error:
-        with suppress(OSError):
-            shutil.rmtree(new)
-        message = f"{old}: could not be replaced ({error.strerror or error}); what was there before is unchanged"
+        shutil.rmtree(new, ignore_errors=True)
+        message = (
+            f"{old}: could not be replaced ({error.strerror or error}); what was there before is unchanged. Choose "
+            "another directory, or make its parent writable"
+        )
         raise StorageError(error.errno or errno.EIO, message) from error
+    with suppress(OSError):  # the new one is in its place; only a crash of the whole system could still undo that
+        sync(old.parent)
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _moved_one_by_one(new: Path, old: Path) -> Path:
+    """Puts ``new`` in the place of ``old`` by two renames; returns where ``old`` is then."""
+    aside = old.with_name(f".ssnt-{old.name}.old")
+    shutil.rmtree(aside, ignore_errors=True)  # left behind by one that was killed, and replaced long since
+    os.rename(old, aside)
+    try:
+        os.rename(new, old)
+    except OSError:
+        os.rename(aside, old)
+        raise
+    return aside
 
 
 def _exchanged(one: Path, other: Path) -> bool:
     """Exchanges two names at once, as Linux can; False if this system or file system cannot."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
+    except (AttributeError, OSError, TypeError):  # TypeError: Windows
         return False
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import onnx
@@ -19,9 +20,17 @@ import onnx
 from ssnt.errors import ModelError
 from ssnt.export.builder import Axis, Graph
 from ssnt.export.recurrent import embedded, numbers, run, step
-from ssnt.nn import SSNT, FeatureEncoder, GeometricTransition, LSTMEncoder, NeuralTransition
+from ssnt.nn import (
+    SSNT,
+    FeatureEncoder,
+    GeometricTransition,
+    LSTMEncoder,
+    NeuralTransition,
+    PrefixDecoder,
+    WordDistribution,
+)
 from ssnt.nn.recurrent import SymbolLSTM
-from ssnt.nn.rnnt import NullTransition
+from ssnt.nn.rnnt import RNNT, NullTransition
 from ssnt.onnx_runtime.layout import DECISIONS, DECODER_STEP, ENCODER, ENCODER_STEP, FEATURES, JOINT
 from ssnt.types import PAD_ID
 
@@ -49,14 +58,9 @@ def build_graphs(model: SSNT) -> dict[str, onnx.ModelProto]:
     """The graphs of a model, by the names of their files.
 
     Raises:
-        ModelError: The model has an encoder or a transition that only it knows.
+        ModelError: A part of the model is somebody's own, or the model itself is.
     """
-    if type(model.encoder) is not LSTMEncoder:
-        raise ModelError(
-            f"encoder: expected the LSTM encoder of ssnt, got {type(model.encoder).__name__}; export a model with an "
-            "encoder of your own with torch.onnx"
-        )
-    transition_size(model)
+    _require_own_parts(model)
     makers: dict[str, Callable[[SSNT], Graph]] = {ENCODER: _encoder, DECODER_STEP: _decoder_step}
     makers |= {JOINT: _joint, DECISIONS: _decisions}
     if model.is_streaming:
@@ -66,22 +70,32 @@ def build_graphs(model: SSNT) -> dict[str, onnx.ModelProto]:
     return {name: make(model).to_model(ABOUT[name]) for name, make in makers.items()}
 
 
+def _require_own_parts(model: SSNT) -> None:
+    """Refuses what inherits from a part of ours: it may compute something else, of which the graphs know nothing."""
+    parts: dict[str, tuple[object, tuple[type, ...]]] = {
+        "model": (model, (SSNT, RNNT)),
+        "encoder": (model.encoder, (LSTMEncoder,)),
+        "decoder": (model.decoder, (PrefixDecoder,)),
+        "word": (model.word, (WordDistribution,)),
+        "transition": (model.transition, (GeometricTransition, NeuralTransition, NullTransition)),
+        "features": (model.features, (FeatureEncoder, type(None))),
+    }
+    for name, (part, known) in parts.items():
+        if type(part) not in known:
+            expected = " or ".join(kind.__name__ for kind in known)
+            raise ModelError(
+                f"{name}: expected ssnt's own {expected}, got {type(part).__name__}; export a model with parts of your "
+                "own with torch.onnx"
+            )
+
+
 def transition_size(model: SSNT) -> int:
     """Size ``D`` of the halves of the decision."""
-    transition = model.transition
-    if isinstance(transition, NeuralTransition):
-        return transition.src_layer.out_features
-    if isinstance(transition, GeometricTransition | NullTransition):
-        return 1
-    raise _unknown_transition(transition)
-
-
-def _unknown_transition(transition: object) -> ModelError:
-    return ModelError(f"transition: expected one of ssnt's own, got {type(transition).__name__}, which has no graph")
+    return model.transition.src_layer.out_features if isinstance(model.transition, NeuralTransition) else 1
 
 
 def _encoder(model: SSNT) -> Graph:
-    graph, encoder = Graph("encoder"), _lstm_encoder(model)
+    graph, encoder = Graph("encoder"), cast("LSTMEncoder", model.encoder)
     symbols = graph.input("symbols", WHOLE, ["B", "I"])
     lens = graph.input("lengths", WHOLE, ["B"])
     condition = _condition(graph, model, "B")
@@ -95,7 +109,7 @@ def _encoder(model: SSNT) -> Graph:
 
 
 def _encoder_step(model: SSNT) -> Graph:
-    graph, encoder = Graph("encoder_step"), _lstm_encoder(model)
+    graph, encoder = Graph("encoder_step"), cast("LSTMEncoder", model.encoder)
     symbols = graph.input("symbols", WHOLE, ["N"])
     states = _state_inputs(graph, encoder)
     condition = _condition(graph, model, "N")
@@ -144,9 +158,7 @@ def _decisions(model: SSNT) -> Graph:
 
 
 def _features(model: SSNT) -> Graph:
-    graph, features = Graph("features"), model.features
-    if not isinstance(features, FeatureEncoder):
-        raise ModelError("features: expected a model with tags, got one without")
+    graph, features = Graph("features"), cast("FeatureEncoder", model.features)
     tags = graph.input("tags", WHOLE, ["B", "F"])
     # One column more than there are tags: of no tags at all, no maximum could be taken.
     rows = graph.node("Slice", graph.node("Shape", tags), *map(graph.constant, ([0], [1])))
@@ -160,12 +172,6 @@ def _features(model: SSNT) -> Graph:
     condition = graph.node("MatMul", members, graph.constant(weight, "embedding"))
     graph.output("condition", condition, FLOAT, ["B", features.output_size])
     return graph
-
-
-def _lstm_encoder(model: SSNT) -> LSTMEncoder:
-    if not isinstance(model.encoder, LSTMEncoder):
-        raise TypeError(type(model.encoder))
-    return model.encoder
 
 
 def _condition(graph: Graph, model: SSNT, rows: str) -> str | None:
@@ -198,9 +204,8 @@ def _source_halves(graph: Graph, model: SSNT, states: str) -> Halves:
     if isinstance(transition, NullTransition):
         product = _product(graph, states, numbers(transition.src_weight)[:, None], "transition")
         return Halves(logits, graph.node("Add", product, graph.constant(numbers(transition.bias))))
-    if not isinstance(transition, GeometricTransition):
-        raise _unknown_transition(transition)
-    return Halves(logits, _filled(graph, states, math.log(transition.emit_prob) - math.log1p(-transition.emit_prob)))
+    emit_prob = cast("GeometricTransition", transition).emit_prob
+    return Halves(logits, _filled(graph, states, math.log(emit_prob) - math.log1p(-emit_prob)))
 
 
 def _prefix_halves(graph: Graph, model: SSNT, outputs: str) -> Halves:

@@ -19,7 +19,7 @@ from ssnt.onnx_runtime.layout import (
     MANIFEST,
     VOCABULARY,
 )
-from ssnt.onnx_runtime.manifest import AGAIN, ExportManifest, read_checked, read_export, read_json
+from ssnt.onnx_runtime.manifest import AGAIN, ExportManifest, Sizes, read_checked, read_export, read_json
 from ssnt.onnx_runtime.scorer import OnnxScorer
 from ssnt.onnx_runtime.sessions import Session
 
@@ -50,7 +50,7 @@ def load(directory: str | os.PathLike[str], *, threads: int = 1) -> OnnxTransduc
 
     Args:
         directory: What ``ssnt export`` has written.
-        threads: How many threads each operator may use. One is the fastest for all but large batches of large models.
+        threads: How many threads each operator may use; small models gain nothing from more than one.
 
     Raises:
         ModelError: It is none, is incomplete, was changed since it was written, or a newer ssnt wrote it; the message
@@ -72,8 +72,16 @@ def load(directory: str | os.PathLike[str], *, threads: int = 1) -> OnnxTransduc
 def _session(path: Path, name: str, manifest: ExportManifest, threads: int) -> Session:
     session = Session(read_checked(path, name, manifest.files[name]), path / name, threads)
     condition = ("condition",) if manifest.has_tags and name in _CONDITIONED else ()
-    session.check((*_INPUTS[name], *condition), _OUTPUTS[name], path / name)
+    session.check((*_INPUTS[name], *condition), _OUTPUTS[name], _last_sizes(name, manifest.sizes), path / name)
     return session
+
+
+def _last_sizes(name: str, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The last sizes of what a graph takes and gives, as far as the model fixes them."""
+    layers = sizes.encoder_layers if name == ENCODER_STEP else sizes.decoder_layers
+    transitions = dict.fromkeys(("transition", "source_transition", "prefix_transition"), (sizes.transition,))
+    states = dict.fromkeys((*_STATE, *_NEXT_STATE), (layers, sizes.hidden))
+    return {"logits": (sizes.target_symbols,), "condition": (sizes.condition,), **transitions, **states}
 
 
 def _vocabulary(path: Path, manifest: ExportManifest) -> Vocabulary:

@@ -183,7 +183,8 @@ def _manifest(content: dict[str, Any], where: Path) -> ExportManifest:
     try:
         sizes = Sizes(**{str(name): _count(value) for name, value in content["sizes"].items()})
         config = Config.model_validate(upgraded(content["config"]))
-        is_online, has_tags, files = bool(content["is_online"]), bool(content["has_tags"]), dict(content["files"])
+        is_online, has_tags = _truth("is_online", content), _truth("has_tags", content)
+        files = dict(content["files"])
     except (ConfigError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"{where}: {error}; {AGAIN}") from None
     expected = {VOCABULARY, *graphs_of(is_online=is_online, has_tags=has_tags)}
@@ -193,6 +194,13 @@ def _manifest(content: dict[str, Any], where: Path) -> ExportManifest:
         raise ModelError(f"{where}: precision: expected {' or '.join(get_args(Precision))}; {AGAIN}")
     version = str(content["ssnt_version"])
     return ExportManifest(config, sizes, is_online, has_tags, content["precision"], files, version)
+
+
+def _truth(name: str, content: dict[str, Any]) -> bool:
+    value = content[name]
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: expected true or false, got {value!r:.80}")
+    return value
 
 
 def _count(value: Any) -> int:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ssnt.arrays import NUMPY, NumpyDevice, wrapped
+from ssnt.arrays import NUMPY, Array, NumpyDevice, wrapped
 from ssnt.decode.columns import FactoredSource, LogDecisions, ModelColumns, SourceWords
+from ssnt.dp.checks import checked_lengths, require_count
 from ssnt.errors import DataError, ModelError, ShapeError
 from ssnt.onnx_runtime.layout import DECISIONS, DECODER_STEP, ENCODER, ENCODER_STEP, FEATURES
 from ssnt.onnx_runtime.manifest import Sizes
@@ -97,11 +98,19 @@ class OnnxScorer:
         return ENCODER_STEP in self._sessions
 
     def read(self, batch: Batch) -> OnnxSource:
-        """Encodes the sources of a batch."""
-        check_symbols("src", batch.src, self._sizes.source_symbols)
-        condition = self._condition(batch.features, len(batch.src))
-        logits, transition = self._encoder(batch.src, batch.src_lens, condition)
-        return OnnxSource(batch.src_lens, SourceWords.of(logits), transition, condition)
+        """Encodes the sources of a batch.
+
+        Raises:
+            DataError: A symbol is outside the vocabulary.
+            ShapeError: Sources or lengths are no batch.
+            ModelError: There are tags for a model without, or none for a model with tags.
+        """
+        check_symbols("src", batch.src, ("B", "I"), self._sizes.source_symbols)
+        count, src_size = batch.src.shape
+        src_lens = checked_lengths("src_lens", batch.src_lens, count, src_size, "src", NUMPY)
+        condition = self._condition(batch.features, count)
+        logits, transition = self._encoder(batch.src, src_lens, condition)
+        return OnnxSource(src_lens, SourceWords.of(logits), transition, condition)
 
     def start(self, source: OnnxSource) -> OnnxState:
         """The state of the empty prefix, one row a source."""
@@ -111,7 +120,7 @@ class OnnxScorer:
 
     def advance(self, source: OnnxSource, state: OnnxState, rows: Tensor, items: Tensor, symbols: Tensor) -> OnnxState:
         """Takes ``rows`` of a state, which belong to sources ``items``, and appends ``symbols``."""
-        check_symbols("symbols", symbols, self.vocab_size)
+        check_symbols("symbols", symbols, ("N",), self.vocab_size)
         condition = None if source.condition is None else source.condition[items]
         return self._stepped(symbols, state.hidden.index_select(0, rows), state.cell.index_select(0, rows), condition)
 
@@ -123,7 +132,7 @@ class OnnxScorer:
 
     def grid(self, source: OnnxSource, tgt: Tensor, tgt_lens: Tensor) -> Grid:
         """The lattices of given outputs ``(B, J)``, one a source."""
-        check_symbols("tgt", tgt, self.vocab_size)
+        check_symbols("tgt", tgt, ("B", "J"), self.vocab_size)
         state = self.start(source)
         states = [state]
         for j in range(tgt.shape[1] - 1):
@@ -143,12 +152,13 @@ class OnnxScorer:
             ModelError: The model has to see the whole source, or its tags are missing.
         """
         self._encoder_step()
+        require_count("count", count)
         state = _zeros(count, self._sizes.encoder_layers, self._sizes.hidden)
         return OnnxHearing(state, state, self._condition(features, count))
 
     def hear(self, symbols: Tensor, hearing: OnnxHearing) -> tuple[OnnxSource, OnnxHearing]:
         """Reads one symbol (S,) of each stream."""
-        check_symbols("symbols", symbols, self._sizes.source_symbols)
+        check_symbols("symbols", symbols, ("S",), self._sizes.source_symbols)
         step = self._encoder_step()
         logits, transition, hidden, cell = step(symbols, hearing.hidden, hearing.cell, hearing.condition)
         words = SourceWords.of(logits[:, None])
@@ -182,9 +192,12 @@ class OnnxScorer:
             raise ModelError(f"features: expected {expected}, got {got}")
         if features is None:
             return None
-        if features.shape[:1] != (count,):
-            raise ShapeError(f"features: expected {count} rows, got shape {tuple(features.shape)}")
-        check_symbols("features", features, self._sizes.tags)
+        check_symbols("features", features, ("B", "F"), self._sizes.tags)
+        if len(features) != count:
+            raise ShapeError(
+                f"features: expected {count} rows, one for each source, got shape {tuple(features.shape)}; give every "
+                "source its tags, and an empty row to one that has none"
+            )
         (condition,) = self._sessions[FEATURES](features)
         return cast("Tensor", condition)
 
@@ -197,14 +210,29 @@ class OnnxScorer:
         return self._sessions[ENCODER_STEP]
 
 
-def check_symbols(name: str, symbols: Any, vocab_size: int) -> None:
-    """Refuses symbols that the model does not have.
+def check_symbols(name: str, symbols: Any, axes: tuple[str, ...], vocab_size: int) -> None:
+    """Refuses what is no array of symbols, and symbols that the model does not have.
+
+    Nothing at all is refused too, unless it is tags: ONNX Runtime's LSTM does not survive an empty batch.
 
     Raises:
-        DataError: There is one.
+        ShapeError: It is no array of whole numbers with these axes.
+        DataError: A symbol is outside the vocabulary.
     """
+    expected = f"int64 ({', '.join(axes)})"
+    if not isinstance(symbols, Array):
+        raise ShapeError(f"{name}: expected an array {expected}, got {type(symbols).__name__}; use ssnt.arrays.placed")
+    if symbols.ndim != len(axes) or symbols.dtype != np.int64:
+        raise ShapeError(
+            f"{name}: expected {expected}, got {symbols.dtype} of shape {symbols.shape}; pad the sequences to one "
+            "length and number their symbols"
+        )
     values = symbols.numpy()
-    if not values.size or (values.min() >= 0 and values.max() < vocab_size):
+    if not values.size:
+        if name == "features":
+            return
+        raise ShapeError(f"{name}: expected {expected} with no empty axis, got shape {values.shape}; leave it out")
+    if values.min() >= 0 and values.max() < vocab_size:
         return
     where = np.argwhere((values < 0) | (values >= vocab_size))[0]
     hint = f"map unknown symbols to UNK_ID ({UNK_ID}) and pad with PAD_ID ({PAD_ID})"

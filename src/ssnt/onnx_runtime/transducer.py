@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssnt.arrays import NUMPY, NumpyDevice, no_grad
 from ssnt.data.vocab import Vocabulary
-from ssnt.dp import AlignmentDistribution
-from ssnt.errors import ModelError
+from ssnt.decode.likelihood import log_likelihood
 from ssnt.onnx_runtime.manifest import ExportManifest
 from ssnt.onnx_runtime.scorer import OnnxScorer
 from ssnt.pipeline.base import TextTransducer
@@ -68,10 +67,7 @@ class OnnxTransducer(TextTransducer):
         return self._model
 
     def _nll(self, batch: Batch) -> Tensor:
-        if batch.tgt is None or batch.tgt_lens is None:
-            raise ModelError("tgt and tgt_lens: expected the targets of every pair, got None; give both with the batch")
-        grid = self._model.grid(self._model.read(batch), batch.tgt, batch.tgt_lens)
-        return -AlignmentDistribution.of(grid, end=self.config.training.end).log_partition()
+        return -log_likelihood(self._model, batch, end=self.config.training.end)
 
     def _ready(self) -> AbstractContextManager[None]:
         return no_grad()
