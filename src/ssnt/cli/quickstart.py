@@ -45,7 +45,7 @@ def quickstart(
       ssnt quickstart --serve
     """
     if serve:
-        require_serving()  # before a minute of training
+        _prepare_to_serve()  # before a minute of training
     if serve and not resume and not overwrite and (found := _trained(out)) is not None:
         typer.echo(f"The model in {out} is there already; --overwrite trains it anew.")
         _serve(found, out, port)
@@ -90,6 +90,13 @@ def _trained(out: Path) -> Transducer | None:
         return Transducer.from_pretrained(out) if out.is_dir() else None
     except ModelError:  # whatever is there, training says what to do about it
         return None
+
+
+def _prepare_to_serve() -> None:
+    require_serving()
+    from ssnt.serve import keep_few_shapes
+
+    keep_few_shapes()
 
 
 def _serve(transducer: Transducer, out: Path, port: int) -> None:

@@ -20,13 +20,24 @@ module          what
 ``problems``    what goes wrong, as clients are told
 ``measures``    what is counted
 ``logs``        what is logged
+``memory``      memory that would grow with what clients send
 ``page/``       the page, as it is sent to the browser
 ==============  =====================================================================================================
 """
 
 from ssnt.serve.app import make_app
+from ssnt.serve.memory import keep_few_shapes
 from ssnt.serve.models import ServedModel, WorkedExample
 from ssnt.serve.run import is_loopback, serve
 from ssnt.serve.settings import Limits, ServeSettings
 
-__all__ = ["Limits", "ServeSettings", "ServedModel", "WorkedExample", "is_loopback", "make_app", "serve"]
+__all__ = [
+    "Limits",
+    "ServeSettings",
+    "ServedModel",
+    "WorkedExample",
+    "is_loopback",
+    "keep_few_shapes",
+    "make_app",
+    "serve",
+]

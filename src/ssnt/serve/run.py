@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import math
-import os
 import resource
 import socket
 from collections.abc import Callable, Iterable
@@ -16,6 +15,7 @@ import uvicorn
 from ssnt.errors import ConfigError
 from ssnt.serve.app import make_app
 from ssnt.serve.logs import log_event, start_logging
+from ssnt.serve.memory import keep_few_shapes
 from ssnt.serve.models import ServedModel
 from ssnt.serve.protocol import limited_protocol, limited_socket
 from ssnt.serve.settings import ServeSettings
@@ -66,9 +66,7 @@ def serve(
     """
     settings = settings or ServeSettings()
     limits = settings.limits
-    # oneDNN keeps what it has compiled for each shape, and clients bring ever new shapes: by default a thousand of them
-    # are kept, which takes hours to fill and tens of megabytes. Read once, before the first computation.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    keep_few_shapes()
     app = make_app(models, settings)
     listening = _listen(host, port)
     _allow_many_files(limits.max_connections + limits.max_streams)
