@@ -79,7 +79,11 @@ def served(model: Path, log: Path, *options: str) -> Iterator[Server]:
         yield Server(said[said.index("http://") :].split()[0], process)
     finally:
         process.terminate()
-        code = process.wait(60)
+        try:
+            code = process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
     if code not in (0, -signal.SIGTERM):
         raise SystemExit(f"{' '.join(command)} ended with code {code}:\n{log.read_text(encoding='utf-8')[-2000:]}")
 

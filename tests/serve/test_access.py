@@ -7,10 +7,12 @@ import hmac
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from serving import PROBLEM, client_of, served, service, settings_of
 from ssnt.errors import ConfigError
 from ssnt.serve import Limits, ServeSettings, is_loopback, make_app
+from ssnt.serve.guard import is_same_site
 
 
 def tagged(*tags: str) -> dict[str, Any]:
@@ -111,8 +113,9 @@ def test_a_token_opens_what_it_guards(monkeypatch):
     assert b"wrong" in compared  # by a function that takes as long for any
     with pytest.raises(ConfigError, match="token"):
         ServeSettings(token="")
-    with pytest.raises(ConfigError, match="token"):
-        ServeSettings(token="ä")
+    for token in ("ä", " T", "T "):
+        with pytest.raises(ConfigError, match="token"):
+            ServeSettings(token=token)
     assert "T" not in repr(ServeSettings(token="TTTTT")).replace("True", "")
 
 
@@ -142,6 +145,38 @@ def test_pages_of_other_sites_are_not_let_in_unless_told():
     assert asked.status_code == 200  # a browser asks without the token
     assert same.status_code == 401
     assert same.headers["access-control-allow-origin"] == ORIGIN  # or the page could not see that a token is wanted
+
+
+def test_all_sites_can_be_let_in():
+    assert is_same_site(Headers({"origin": ORIGIN, "host": "a"}), ("*",))
+    assert not is_same_site(Headers({"origin": ORIGIN, "host": "a"}), ("https://other.example",))
+    ServeSettings(cors_origins=("*", ORIGIN, "http://localhost:3000", "http://[::1]:80"))
+
+
+@pytest.mark.parametrize(
+    "origin", ["", "example.org", f"{ORIGIN}/", f"{ORIGIN}/page", "https://", "HTTPS://a.example", "https://[", "null"]
+)
+def test_what_is_no_origin_is_refused(origin):
+    """No browser would ever send it, so it would let nobody in."""
+    with pytest.raises(ConfigError, match="cors_origins"):
+        ServeSettings(cors_origins=(origin,))
+
+
+def test_head_is_get_without_the_body():
+    async def run() -> None:
+        async with service("copy", token="T") as client:
+            for path in ("/", "/healthz", "/page/style.css", "/docs", "/nothing", "/v1/models"):
+                got, head = await client.get(path), await client.head(path)
+                assert head.status_code == got.status_code
+                assert head.content == b""
+                assert head.headers == got.headers
+            headers = {"authorization": "Bearer T"}
+            answer = await client.head("/v1/transduce", headers=headers)
+            assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+            text = (await client.get("/metrics", headers=headers)).text
+            assert 'ssnt_requests_total{method="HEAD",route="/healthz",status="200"} 1.0' in text
+
+    asyncio.run(run())
 
 
 def test_every_answer_has_the_headers_that_keep_browsers_safe():

@@ -228,6 +228,7 @@ def test_posteriors_of_more_than_a_limit_are_refused():
             for path, good, bad in (
                 (TRANSDUCE, {"inputs": ["a" * 9]}, {"inputs": ["a" * 9], "nbest": 2}),
                 (TRANSDUCE, {"inputs": ["aaaa"] * 4}, {"inputs": ["aaaa"] * 5}),
+                (TRANSDUCE, {"inputs": ["a"], "max_length": 49}, {"inputs": ["a"], "max_length": 50}),
                 ("/v1/align", {"pairs": [pair]}, {"pairs": [pair, {"input": "a", "output": ""}]}),
             ):
                 more = {"posteriors": True}
@@ -253,6 +254,7 @@ def test_a_defect_is_told_without_its_details(monkeypatch):
             answer = await client.post("/v1/score", json={"pairs": [{"input": "a", "output": "b"}]})
             assert is_problem(answer, 500)
             assert "secret" not in answer.text
+            assert answer.headers["x-content-type-options"] == "nosniff"
             assert (await client.post(TRANSDUCE, json={"inputs": ["abc"]})).status_code == 200
 
     asyncio.run(run())

@@ -556,6 +556,12 @@ def test_refusals_are_shown_in_words(visit: Visitor) -> None:
         assert one.serious() == []
         one.type("ab")
         playwright.expect(panel.locator(".problem")).to_be_hidden()
+        assert panel.locator(".grid-box").is_visible()
+        with one.page.expect_request("**/v1/transduce") as asked:
+            one.type("ab" * 75)  # more cells than anyone would want to see, or a browser to draw
+        assert asked.value.post_data_json["posteriors"] is False
+        assert panel.locator(".grid-box").is_hidden()
+        playwright.expect(panel.locator(".grid-note")).to_contain_text("too long for a grid")
         # a refused request is a line in the console, and no other is there
         assert all("422" in error for error in one.errors)
         one.errors.clear()
@@ -618,6 +624,9 @@ def test_the_page_finds_a_service_that_went_away_and_gives_it_the_token(visit: V
         dialog = one.page.locator("#token-dialog")
         playwright.expect(dialog).to_be_visible()
         assert one.serious() == []
+        one.page.get_by_label("Token", exact=True).fill("\u05d0")  # no header could hold it
+        one.page.keyboard.press("Enter")
+        assert one.page.locator("#token:invalid").count() == 1
         one.page.get_by_label("Token", exact=True).fill("wrong")
         one.page.keyboard.press("Enter")
         playwright.expect(one.page.locator("#token-refused")).to_be_visible()

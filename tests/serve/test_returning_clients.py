@@ -55,7 +55,7 @@ def _long_returns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_waits_for_as_many_as_the_last_one_had() -> None:
-    assert worked_on([1, 2, 3], [("a", 4), ("a", 5), ("a", 6)]) == [[1, 2, 3], [4, 5, 6]]
+    assert worked_on([1, 2, 3], [("a", 4), ("a", 5), ("a", 6)], gap=0.005) == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_it_does_not_wait_for_more_than_that() -> None:

@@ -15,8 +15,10 @@ from starlette.websockets import WebSocketDisconnect
 
 from serving import PRS, PST, measure, served, settings_of, transducers, until
 from ssnt.dp import AlignmentDistribution
-from ssnt.pipeline import Transducer
+from ssnt.errors import ModelError
+from ssnt.pipeline import StreamAnswer, TextUpdate, Transducer
 from ssnt.serve import make_app
+from ssnt.serve.lattice import LiveLattice
 from ssnt.types import EOS_ID, Batch
 
 from conftest import require
@@ -136,6 +138,8 @@ def test_settings_that_do_not_go_together_are_refused(client):
             assert socket.receive_json()["status"] == 422
         socket.send_json({"type": "push", "text": "a"})
         assert "no open stream" in socket.receive_json()["detail"]
+        socket.send_json({"type": "x" * 50_000})
+        assert len(str(socket.receive_json())) < 1000
 
 
 def open_streams(client: Any) -> float:
@@ -258,6 +262,66 @@ def test_a_lattice_ends_where_it_would_be_too_large():
         assert not all(sent)
         assert "lattice" not in converse(socket, ["abc"])[0]
         assert converse(socket, ["a"], lattice=True)[-1]["lattice"]["rows"]  # a new stream has one again
+
+
+def test_a_lattice_of_nothing_written_ends_too():
+    """What is read is sent each time, which must not go on for ever."""
+    lattice = LiveLattice(transducers()["copy"], (), "last", 20)
+    nothing = TextUpdate("", "", (), (), (), 1)
+    news = [lattice.news(StreamAnswer(1, nothing, (5,), ("a",), (), ())) for _ in range(30)]
+    assert all(one is not None for one in news[:20])
+    assert not any(one is not None for one in news[20:])
+    assert lattice.source == []
+
+
+# When something is broken.
+
+
+class BrokenError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [BrokenError("x"), ModelError("x")], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("where", ["step", "feed"])
+def test_a_defect_ends_the_streams_that_wait_and_leaves_the_rest(monkeypatch, where, error):
+    with TestClient(make_app(served("copy"), settings_of({}))) as client:
+        with client.websocket_connect("/v1/stream") as calm, client.websocket_connect("/v1/stream") as unlucky:
+            for socket in (calm, unlucky):
+                socket.send_json({"type": "open"})
+                socket.receive_json()
+            calm.send_json({"type": "push", "text": "ab"})
+            first = calm.receive_json()
+            (pool,) = client.app.state.service.pools._pools.values()
+            with monkeypatch.context() as broken:
+                broken.setattr(pool.streams, where, lambda *_: (_ for _ in ()).throw(error))
+                unlucky.send_json({"type": "push", "text": "ab"})
+                answer = unlucky.receive_json()
+            if where == "feed" and isinstance(error, ModelError):
+                assert answer["status"] == 422  # nothing was read: a mistake of this message
+            else:
+                assert answer["status"] == 500  # never a mistake: what was written is lost
+                assert unlucky.receive()["type"] == "websocket.close"
+            calm.send_json({"type": "push", "text": "c"})
+            second = calm.receive_json()
+            calm.send_json({"type": "finish"})
+            assert "".join(one["committed"] for one in (first, second, calm.receive_json())) == "gabc"
+        assert until(lambda: open_streams(client) == 0)
+        assert until(lambda: len(pool.streams) == 0)
+
+
+@pytest.mark.parametrize("error", [BrokenError("x"), ModelError("x")], ids=lambda one: type(one).__name__)
+def test_a_lattice_that_fails_ends_its_own_stream_alone(monkeypatch, error):
+    with TestClient(make_app(served("copy"), settings_of({}))) as client:
+        with client.websocket_connect("/v1/stream") as calm, client.websocket_connect("/v1/stream") as unlucky:
+            for socket, has_lattice in ((calm, False), (unlucky, True)):
+                socket.send_json({"type": "open", "lattice": has_lattice})
+                socket.receive_json()
+            monkeypatch.setattr(LiveLattice, "news", lambda *_: (_ for _ in ()).throw(error))
+            unlucky.send_json({"type": "push", "text": "ab"})
+            assert unlucky.receive_json()["status"] == 500
+            calm.send_json({"type": "push", "text": "ab"})
+            assert calm.receive_json()["type"] == "update"
+        assert until(lambda: open_streams(client) == 0)
 
 
 # Many at once, with real sockets.

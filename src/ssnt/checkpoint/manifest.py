@@ -134,6 +134,11 @@ def _text(folder: Folder) -> str:
                 f"{path}: holds an unfinished training ({TRAINING}/) but no model yet; "
                 f"go on with it: ssnt train --resume --out {path}"
             )
+        if folder.has("export.json"):
+            raise ModelError(
+                f"{path}: holds a model that was exported as ONNX, which ssnt.onnx_runtime.load runs; here the model "
+                "directory that it was exported from is wanted"
+            )
         known = [name for name in (WEIGHTS, VOCABULARY, METRICS) if folder.has(name)]
         if known:
             raise ModelError(f"{path / CONFIG}: is missing, though there is {' and '.join(known)}; {AGAIN}")

@@ -42,7 +42,7 @@ def requirements(vocabulary: Vocabulary) -> str:
 
 def card(manifest: ExportManifest) -> str:
     """The content of ``README.md``."""
-    rows = [f"| `{name}` | {_ABOUT[name]} |" for name in _ABOUT if name in manifest.files]
+    rows = [f"| `{name}` | {_ABOUT[name].replace('|', chr(92) + '|')} |" for name in _ABOUT if name in manifest.files]
     sizes = ", ".join(f"{name} {value}" for name, value in vars(manifest.sizes).items())
     call = 'model.transduce(["input"], tags=[["V", "PST"]])' if manifest.has_tags else 'model.transduce(["input"])'
     return f"""# {manifest.config.model.name} as ONNX ({manifest.precision})

@@ -16,6 +16,7 @@ from starlette.websockets import WebSocket
 
 from ssnt.__about__ import __version__
 from ssnt.decode.align import LINK_THRESHOLD
+from ssnt.pipeline import Transducer
 from ssnt.pipeline.settings import plan_search
 from ssnt.serve import answers
 from ssnt.serve.batching import Batcher, Kind
@@ -93,12 +94,16 @@ class Service:
 
         key = ("transduce", model.name, asked.alignments, asked.posteriors, *settings.items())
         kind = Kind(key, run, weight=plan.options.beam / 10)
+        _require_tags(transducer, "inputs", [None if isinstance(one, str) else one.tags for one in asked.inputs])
         examples = [
-            Example(one) if isinstance(one, str) else Example(one.text, None, tuple(one.tags)) for one in asked.inputs
+            Example(one) if isinstance(one, str) else Example(one.text, None, tuple(one.tags or ()))
+            for one in asked.inputs
         ]
         lengths = [len(one.source) for one in examples]
-        if asked.posteriors:  # outputs are about as long as inputs
-            self._check_cells("inputs or nbest", asked.nbest * sum((length + 1) ** 2 for length in lengths))
+        if asked.posteriors:  # outputs are about as long as inputs, unless longer ones are asked for
+            longest = asked.max_length or 0
+            cells = sum((length + 1) * (max(length, longest) + 1) for length in lengths)
+            self._check_cells("inputs or nbest, or a smaller max_length", asked.nbest * cells)
         # A search rarely goes on to the longest output that it may write, but it can.
         work = [max(length, (asked.max_length or 0) // 8) for length in lengths]
         return _answer(model, "inputs", await self.batcher.submit(kind, examples, work))
@@ -115,12 +120,14 @@ class Service:
             found = transducer.align_each(examples, link_threshold=threshold)
             return [answers.aligned(one, posteriors=asked.posteriors) for one in found]
 
+        _require_tags(transducer, "pairs", [one.tags for one in asked.pairs])
         kind = Kind(("align", model.name, threshold, asked.posteriors), run)
         return _answer(model, "pairs", await self.batcher.submit(kind, *_examples(asked.pairs)))
 
     async def score(self, asked: ScoreRequest) -> dict[str, Any]:
         """Answers ``/v1/score``."""
         model = self.models.find(asked.model)
+        _require_tags(model.transducer, "pairs", [one.tags for one in asked.pairs])
         kind = Kind(
             ("score", model.name),
             lambda examples: [answers.scored(one) for one in model.transducer.score_each(examples)],
@@ -151,8 +158,15 @@ class Service:
         return {"models": [one.info() for one in self.models], "limits": limits}
 
 
+def _require_tags(transducer: Transducer, name: str, tags: Sequence[Sequence[str] | None]) -> None:
+    """Refuses inputs that have no tags where the model needs them; an empty list says that there are none."""
+    if transducer.has_tags and None in tags:
+        place = f"{name}[{list(tags).index(None)}].tags"
+        raise ProblemError(422, f"{place}: the model was trained with tags: give those of every input, or [] for none")
+
+
 def _examples(pairs: Sequence[Pair]) -> tuple[list[Example], list[int]]:
-    examples = [Example(one.input, one.output, tuple(one.tags)) for one in pairs]
+    examples = [Example(one.input, one.output, tuple(one.tags or ())) for one in pairs]
     return examples, [max(len(one.input), len(one.output)) for one in pairs]
 
 

@@ -1,8 +1,8 @@
 """Inputs that arrive together are worked on together.
 
 Inputs wait in queues, one for each kind of work and class of lengths, so that what is in a batch is alike. The queue
-whose first input has waited longest is next. There are two lanes, each with a thread of its own, so that short inputs
-do not wait for long ones.
+that has waited longest for its turn is next, and in a queue requests take turns: who asks for much does not keep others
+waiting. There are two lanes, each with a thread of its own, so that short inputs do not wait for long ones.
 """
 
 from __future__ import annotations
@@ -66,13 +66,41 @@ class _Item:
 
 @dataclass
 class _Queue:
+    """Inputs that wait for the same work.
+
+    Attributes:
+        kind: The work.
+        size: Longest input of this class.
+        since: Since when it waits for its turn.
+    """
+
     kind: Kind
-    size: int  # longest input of this class
-    items: deque[_Item] = field(default_factory=deque)
+    size: int
+    since: float
+    _requests: deque[deque[_Item]] = field(default_factory=deque)
+    _count: int = 0
 
     @property
     def key(self) -> tuple[Hashable, int]:
         return self.kind.key, self.size
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, item: _Item) -> None:
+        if not self._requests or self._requests[-1][-1].request is not item.request:
+            self._requests.append(deque())
+        self._requests[-1].append(item)
+        self._count += 1
+
+    def pop(self) -> _Item:
+        """The next input of the request whose turn it is."""
+        first = self._requests.popleft()
+        item = first.popleft()
+        if first:
+            self._requests.append(first)
+        self._count -= 1
+        return item
 
 
 @dataclass(frozen=True)
@@ -97,7 +125,7 @@ class _Lane:
         self._task = asyncio.get_running_loop().create_task(self._work())
 
     def add(self, kind: Kind, size: int, item: _Item) -> None:
-        self._queues.setdefault((kind.key, size), _Queue(kind, size)).items.append(item)
+        self._queues.setdefault((kind.key, size), _Queue(kind, size, item.arrived)).add(item)
         self._arrived.set()
 
     async def stop(self) -> None:
@@ -111,7 +139,7 @@ class _Lane:
             if not self._queues:
                 self._arrived.clear()
                 await self._arrived.wait()
-            queue = min(self._queues.values(), key=lambda one: one.items[0].arrived)
+            queue = min(self._queues.values(), key=lambda one: one.since)
             await self._gather(queue)
             items = self._take(queue)
             if not items:
@@ -121,10 +149,9 @@ class _Lane:
             begun = time.monotonic()
             try:
                 results: Sequence[Any] = await loop.run_in_executor(self._thread, queue.kind.run, values)
+                self._batcher.settle(items, results)
             except Exception as error:  # the clients are told, and the lane goes on
                 self._batcher.fail(items, error)
-            else:
-                self._batcher.settle(items, results)
             ended = time.monotonic()
             self._last = _Past(queue.key, len(items), ended, ended - begun)
 
@@ -135,13 +162,13 @@ class _Lane:
         what is like the last batch waits for them, a fraction of the time that a batch takes; otherwise a small batch
         of clients that began at another moment would be worked on between two large ones for ever.
         """
-        until = returned = queue.items[0].arrived + self._batcher.window
+        until = returned = queue.since + self._batcher.window
         last, expected = self._last, 0
         if last is not None and last.key == queue.key and self._batcher.window:
             expected = last.count
             returned = max(until, last.ended + min(last.seconds / 4, _LONGEST_RETURN))
-        while len(queue.items) < self._most(queue):
-            left = (until if len(queue.items) >= expected else returned) - time.monotonic()
+        while len(queue) < self._most(queue):
+            left = (until if len(queue) >= expected else returned) - time.monotonic()
             if left <= 0:
                 return
             self._arrived.clear()
@@ -154,16 +181,22 @@ class _Lane:
         return max(1, min(self._batcher.max_batch, int(_MOST_SYMBOLS / work)))
 
     def _take(self, queue: _Queue) -> list[_Item]:
-        """The next batch, less what has waited too long."""
-        taken = [queue.items.popleft() for _ in range(min(self._most(queue), len(queue.items)))]
-        if not queue.items:
+        """The next batch, less what has waited too long and what nobody waits for any more."""
+        now, most, before = time.monotonic(), self._most(queue), len(queue)
+        taken: list[_Item] = []
+        while len(queue) and len(taken) < most:
+            item = queue.pop()
+            if item.arrived < now - self._batcher.patience:
+                late = ProblemError(503, "the request waited too long to be worked on; try again later", retry_after=5)
+                self._batcher.fail([item], late)
+            elif not item.request.done.done():
+                taken.append(item)
+        self._batcher.leave(before - len(queue))
+        if len(queue):
+            queue.since = now
+        else:
             del self._queues[queue.key]
-        self._batcher.leave(len(taken))
-        oldest = time.monotonic() - self._batcher.patience
-        late = [item for item in taken if item.arrived < oldest]
-        if late:
-            self._batcher.fail(late, ProblemError(503, "the request waited too long to be worked on; try again later"))
-        return [item for item in taken if item.arrived >= oldest]
+        return taken
 
 
 class Batcher:
@@ -226,7 +259,13 @@ class Batcher:
         self.measures.queue_length.set(self._waiting)
 
     def settle(self, items: Sequence[_Item], results: Sequence[Any]) -> None:
-        """Hands out results."""
+        """Hands out results.
+
+        Raises:
+            ValueError: There are more or fewer of them than items, and nobody could say whose are whose.
+        """
+        if len(results) != len(items):
+            raise ValueError(f"expected a result for each of {len(items)} items, got {len(results)}")
         for item, result in zip(items, results, strict=True):
             request = item.request
             request.results[item.place] = result

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hmac
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ssnt.serve.logs import log_event
 from ssnt.serve.measures import Measures
-from ssnt.serve.problems import ProblemError
+from ssnt.serve.problems import ProblemError, problem_of
 from ssnt.serve.settings import ServeSettings
 
 _GUARDED = ("/v1/", "/metrics")
@@ -40,10 +40,10 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def is_same_site(headers: Headers, allowed: Iterable[str]) -> bool:
+def is_same_site(headers: Headers, allowed: Collection[str]) -> bool:
     """Whether a page that opens a socket is our own, or one that was allowed; programs send no origin."""
     origin = headers.get("origin")
-    if origin is None or origin in allowed:
+    if origin is None or origin in allowed or "*" in allowed:
         return True
     try:
         return urlsplit(origin).netloc == headers.get("host")
@@ -74,19 +74,26 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 500
+        begun, status, method = time.perf_counter(), 0, scope["method"]
+        asked = {**scope, "method": "GET"} if method == "HEAD" else scope
 
         async def send_on(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 self._add_headers(scope, MutableHeaders(scope=message))
+            elif method == "HEAD":  # the same head as for GET, and no body
+                message = {**message, "body": b""}
             await send(message)
 
         try:
-            await self._answer(scope, receive, send_on)
+            await self._answer(asked, receive, send_on)
+        except Exception as error:  # told here, where the headers are added; further out it would be logged twice
+            if status:  # an answer that has begun cannot be taken back
+                raise
+            await problem_of(error).response()(scope, receive, send_on)
         finally:
-            self._count(scope, status, time.perf_counter() - begun)
+            self._count(asked, method, status or 500, time.perf_counter() - begun)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -151,12 +158,12 @@ class Guard:
         if self._is_draining():
             headers["connection"] = "close"
 
-    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+    def _count(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         route = scope.get("route")
         name = getattr(route, "path", "(none)")  # not the path itself, of which clients could make any number
-        self._measures.requests.labels(name, _known_method(scope["method"]), str(status)).inc()
+        self._measures.requests.labels(name, _known_method(method), str(status)).inc()
         self._measures.latency.labels(name).observe(seconds)
-        log_event("request", method=scope["method"], route=name, status=status, ms=round(seconds * 1000, 2))
+        log_event("request", method=method, route=name, status=status, ms=round(seconds * 1000, 2))
 
 
 def _known_method(method: str) -> str:

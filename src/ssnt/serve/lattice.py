@@ -53,7 +53,8 @@ class LiveLattice:
             source.append(EOS_ID)
         if is_complete:
             target.append(EOS_ID)
-        if len(source) * len(target) > self.max_cells:
+        # What is read is sent too, even if nothing is written yet.
+        if len(source) * max(1, len(target)) > self.max_cells:
             self.is_too_large, self.source, self.source_symbols, self.target, self.rows = True, [], [], [], []
             return None
         rows, path = self._solve(source, target, self.end if is_complete else "any")

@@ -39,7 +39,7 @@ def start_logging(level: str = "info") -> None:
     for name in ("ssnt.serve", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:], logger.propagate = [handler], False
-        logger.setLevel(level.upper())
+        logger.setLevel(level.upper() if name == "ssnt.serve" else "WARNING")  # the others tell of each connection
 
 
 def log_event(event: str, **values: Any) -> None:

@@ -17,6 +17,8 @@ from ssnt.serve.logs import log_defect
 
 MEDIA_TYPE = "application/problem+json"
 _MOST_ERRORS = 20
+_LONGEST = 200
+"""How many characters are said about a mistake; a few messages quote what was sent."""
 
 
 class ProblemError(Exception):
@@ -75,11 +77,20 @@ def problem_of(error: Exception) -> ProblemError:
 
 
 def mistakes(errors: Sequence[Any]) -> ProblemError:
-    """The mistakes that the check of a request has found; what the client sent is not repeated."""
-    found = [{"where": _place(one["loc"]), "problem": one["msg"]} for one in errors[:_MOST_ERRORS]]
+    """The mistakes that the check of a request has found, in few words."""
+    found = [{"where": _place(one["loc"]), "problem": _words(one)[:_LONGEST]} for one in errors[:_MOST_ERRORS]]
     first = found[0] if found else {"where": "body", "problem": "is not valid"}
     status = 400 if any(one["type"] == "json_invalid" for one in errors) else 422
     return ProblemError(status, f"{first['where']}: {first['problem']}", errors=found)
+
+
+def _words(error: Any) -> str:
+    """What is wrong with a part of a request, in our words where the library's are unclear."""
+    if error["type"] == "extra_forbidden":
+        return "there is no such field here; /docs lists the fields"
+    if error["type"] == "union_tag_invalid":
+        return 'type: expected "open", "push" or "finish"'
+    return str(error["msg"])
 
 
 def _place(location: Sequence[Any]) -> str:
@@ -88,9 +99,7 @@ def _place(location: Sequence[Any]) -> str:
     for part in location[1:] if location and location[0] in ("body", "query", "path", "header") else location:
         if isinstance(part, int):
             place += f"[{part}]"
-        elif (
-            "[" not in str(part) and not str(part)[:1].isupper() and part != "str"
-        ):  # not the name of a choice of types
+        elif not (place.endswith("]") and part in ("text", "object") and part != location[-1]):  # which kind of input
             place += f".{part:.60}" if place else f"{part:.60}"
     return place or "body"
 
@@ -108,10 +117,10 @@ def tell_problems(app: FastAPI) -> None:
         response.headers.update(error.headers or {})
         return response
 
-    async def ours(_: Request, error: Exception) -> Response:
+    async def ours(_: Request, error: Exception) -> Response:  # the guard tells of defects
         return problem_of(error).response()
 
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
-    for kind in (ProblemError, SsntError, Exception):
+    for kind in (ProblemError, SsntError):
         app.add_exception_handler(kind, ours)

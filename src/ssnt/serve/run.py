@@ -127,6 +127,4 @@ def _allow_many_files(count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 200 if hard == resource.RLIM_INFINITY else min(count + 200, hard)
     if soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
-        )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -108,7 +108,23 @@ class Input(_Sent):
     """A text with its tags."""
 
     text: Text = Field(description="The text.", examples=["zocken"])
-    tags: Tags = Field([], description="Its tags, for a model that has them.", examples=[[]])
+    tags: Tags | None = Field(None, description="Its tags, for a model that has them.", examples=[[]])
+
+
+def _kind_of_input(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "text"
+    return "object" if isinstance(value, dict | Input) else None
+
+
+TextOrInput = Annotated[
+    Annotated[Text, pydantic.Tag("text")] | Annotated[Input, pydantic.Tag("object")],
+    pydantic.Discriminator(
+        _kind_of_input,
+        custom_error_type="text_or_input",
+        custom_error_message='expected a text, or an object such as {"text": "zocken", "tags": []}',
+    ),
+]
 
 
 class Pair(_Sent):
@@ -118,7 +134,7 @@ class Pair(_Sent):
     output: Annotated[str, OneLine(), AtMost("max_text_length")] = Field(
         description="The output.", examples=["gezockt"]
     )
-    tags: Tags = Field([], description="The tags of the input, for a model that has them.", examples=[[]])
+    tags: Tags | None = Field(None, description="The tags of the input, for a model that has them.", examples=[[]])
 
 
 class TransduceRequest(_Sent):
@@ -134,7 +150,7 @@ class TransduceRequest(_Sent):
     )
 
     model: ModelField = None
-    inputs: Annotated[list[Text | Input], Field(min_length=1), AtMost("max_inputs")] = Field(
+    inputs: Annotated[list[TextOrInput], Field(min_length=1), AtMost("max_inputs")] = Field(
         description="The inputs; a string is a text without tags."
     )
     search: Literal["marginal", "path", "online"] | None = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from urllib.parse import urlsplit
 
 from ssnt.errors import ConfigError
 
@@ -73,7 +74,8 @@ class ServeSettings:
         window_ms: How long the first input of a batch waits for others, in milliseconds.
         max_batch: How many inputs are worked on together, at most; 1 is no batching.
         token: What clients must send as ``Authorization: Bearer TOKEN``; None: nothing.
-        cors_origins: Origins whose pages may use the service; none by default.
+        cors_origins: Origins whose pages may use the service, like ``https://example.org``, or ``*`` for all; none by
+            default.
         drain_seconds: How long the service waits for its clients when it is told to stop.
     """
 
@@ -93,3 +95,19 @@ class ServeSettings:
             raise ConfigError(f"drain_seconds must be more than 0, got {self.drain_seconds}")
         if self.token is not None and (not self.token or not self.token.isascii() or not self.token.isprintable()):
             raise ConfigError("token must be printable ASCII text and not empty; HTTP headers hold nothing else")
+        if self.token is not None and self.token != self.token.strip():
+            raise ConfigError("token must not begin or end with a space: HTTP drops it")
+        for origin in self.cors_origins:
+            if origin != "*" and not _is_origin(origin):
+                raise ConfigError(
+                    f"cors_origins: expected SCHEME://HOST or SCHEME://HOST:PORT as browsers send it, got {origin!r}"
+                )
+
+
+def _is_origin(text: str) -> bool:
+    """Whether a browser could send this as the origin of a page: no path, no slash at the end, all in small letters."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme and parts.hostname) and text == f"{parts.scheme}://{parts.netloc}".lower()

@@ -127,7 +127,7 @@ class _Conversation:
         return str(message["text"])
 
     async def _send(self, answer: dict[str, Any]) -> None:
-        text = to_json(answer).decode()
+        text = to_json(answer, inf_nan_mode="null").decode()
         try:
             async with asyncio.timeout(self._limits.send_seconds):
                 await self._socket.send_text(text)

@@ -12,26 +12,13 @@ import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from ssnt.errors import SsntError
 from ssnt.pipeline import StreamAnswer, TextStreams, Transducer
 from ssnt.serve.answers import finite
 from ssnt.serve.lattice import LiveLattice
 from ssnt.serve.measures import Measures
 from ssnt.serve.schemas import Open
-
-
-class Reply(NamedTuple):
-    """What a stream answers.
-
-    Attributes:
-        answer: What was written.
-        lattice: What has changed in the lattice.
-    """
-
-    answer: StreamAnswer
-    lattice: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -40,14 +27,14 @@ class _Ask:
 
     act: Callable[[], None]
     stream: ServedStream
-    reply: asyncio.Future[Reply]
+    reply: asyncio.Future[StreamAnswer]
 
 
 class _Pool:
     """Streams that are stepped together, while there are any."""
 
     def __init__(self, streams: TextStreams, thread: ThreadPoolExecutor, measures: Measures) -> None:
-        self.streams = streams  # touched in the thread alone
+        self.streams = streams  # touched during a turn, which is in the thread, or between two
         self.count = 0
         self._thread = thread
         self._measures = measures
@@ -81,8 +68,9 @@ class _Pool:
                 results = await loop.run_in_executor(self._thread, self._turn, asked, closed)
             except Exception as error:  # a defect: those who wait are told, and the pool goes on with the others
                 for one in self._waiting.values():
-                    _settle(one, error)
-                    self.streams.close(one.stream.number)
+                    _settle(one, _defect(error))
+                for number in (*self._waiting, *closed):
+                    self.streams.close(number)
                 self._waiting = {}
                 continue
             for number, result in results.items():
@@ -92,32 +80,33 @@ class _Pool:
                 if number in self._waiting:
                     self._waiting.pop(number).reply.cancel()
 
-    def _turn(self, asked: list[_Ask], closed: list[int]) -> dict[Hashable, Reply | Exception]:
+    def _turn(self, asked: list[_Ask], closed: list[int]) -> dict[Hashable, StreamAnswer | Exception]:
         """In the thread: carries out what was asked, and steps."""
         begun = time.perf_counter()
-        results: dict[Hashable, Reply | Exception] = {}
+        results: dict[Hashable, StreamAnswer | Exception] = {}
         for one in asked:
-            if one.stream.number not in self.streams:
-                self.streams.open(one.stream.number, one.stream.tags)
             try:
+                if one.stream.number not in self.streams:
+                    self.streams.open(one.stream.number, one.stream.tags)
                 one.act()
-            except SsntError as error:
+            except Exception as error:  # whatever it is, it is nobody else's
                 results[one.stream.number] = error
         for number in closed:
             self.streams.close(number)
         self._measures.step_sizes.observe(self.streams.reading)
-        for answer in self.streams.step():
-            results[answer.stream] = Reply(answer, self._lattice(answer))
+        results |= {answer.stream: answer for answer in self.streams.step()}
         self._measures.step_seconds.observe(time.perf_counter() - begun)
         return results
 
-    def _lattice(self, answer: StreamAnswer) -> dict[str, Any] | None:
-        waiting = self._waiting.get(answer.stream)
-        lattice = None if waiting is None else waiting.stream.lattice
-        return None if lattice is None else lattice.news(answer)
+
+def _defect(cause: Exception) -> RuntimeError:
+    """What ends a stream that cannot go on; one of our own errors would look like a mistake of the client's."""
+    error = RuntimeError("a step of the streams has failed")
+    error.__cause__ = cause
+    return error
 
 
-def _settle(one: _Ask, result: Reply | Exception) -> None:
+def _settle(one: _Ask, result: StreamAnswer | Exception) -> None:
     if one.reply.done():  # its client has gone
         return
     if isinstance(result, Exception):
@@ -139,6 +128,7 @@ class ServedStream:
         committed: The text committed so far.
         is_open: Whether it reads.
         measures: Where it is counted.
+        drawing: The thread in which lattices are computed.
     """
 
     pool: _Pool
@@ -146,6 +136,7 @@ class ServedStream:
     tags: tuple[int, ...]
     lattice: LiveLattice | None
     measures: Measures
+    drawing: ThreadPoolExecutor
     length: int = 0
     committed: str = ""
     is_open: bool = field(default=True)
@@ -153,14 +144,14 @@ class ServedStream:
     async def push(self, text: str) -> dict[str, Any]:
         """Reads more text."""
         self.length += len(text)
-        reply = await self._asked(lambda: self.pool.streams.feed(self.number, text))
-        return {"type": "update", **self._update(reply)}
+        answer = await self._asked(lambda: self.pool.streams.feed(self.number, text))
+        return {"type": "update", **await self._update(answer)}
 
     async def finish(self) -> dict[str, Any]:
         """Ends the input."""
-        reply = await self._asked(lambda: self.pool.streams.end(self.number))
+        answer = await self._asked(lambda: self.pool.streams.end(self.number))
         before = self.committed
-        update, answer = self._update(reply), reply.answer
+        update = await self._update(answer)
         self._over()
         best = answer.outputs[0].hypothesis if answer.outputs else None
         return {
@@ -183,13 +174,13 @@ class ServedStream:
         self.pool.count -= 1
         self.measures.open_streams.dec()
 
-    async def _asked(self, act: Callable[[], None]) -> Reply:
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    async def _asked(self, act: Callable[[], None]) -> StreamAnswer:
+        reply: asyncio.Future[StreamAnswer] = asyncio.get_running_loop().create_future()
         self.pool.ask(_Ask(act, self, reply))
         return await reply
 
-    def _update(self, reply: Reply) -> dict[str, Any]:
-        update = reply.answer.update
+    async def _update(self, answer: StreamAnswer) -> dict[str, Any]:
+        update = answer.update
         self.committed += update.committed
         found: dict[str, Any] = {
             "read": update.read,
@@ -200,7 +191,14 @@ class ServedStream:
             "written": list(update.written),
             "tentative_symbols": list(update.tentative_symbols),
         }
-        return found if self.lattice is None else found | {"lattice": reply.lattice}
+        if self.lattice is None:
+            return found
+        # Not in the thread of the streams: those without a lattice are not to wait for it.
+        loop = asyncio.get_running_loop()
+        try:
+            return found | {"lattice": await loop.run_in_executor(self.drawing, self.lattice.news, answer)}
+        except Exception as error:  # what was written is lost to the client, so the stream cannot go on
+            raise _defect(error) from error
 
 
 def _chances(log_prob: float | None) -> dict[str, float | None]:
@@ -222,6 +220,7 @@ class StreamPools:
         self._max_lattice_cells = max_lattice_cells
         self._measures = measures
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ssnt-streams")
+        self._drawing = ThreadPoolExecutor(1, thread_name_prefix="ssnt-lattices")
         self._pools: dict[Hashable, _Pool] = {}
         self._opened = 0
 
@@ -246,13 +245,14 @@ class StreamPools:
         lattice = LiveLattice(model, numbers, wanted.end, self._max_lattice_cells) if wanted.lattice else None
         self._opened += 1
         pool.count += 1
-        stream = ServedStream(pool, self._opened, numbers, lattice, self._measures)
+        stream = ServedStream(pool, self._opened, numbers, lattice, self._measures, self._drawing)
         self._measures.open_streams.inc()
         return stream
 
     def stop(self) -> None:
         """Ends the thread."""
         self._thread.shutdown(cancel_futures=True)
+        self._drawing.shutdown(cancel_futures=True)
 
     def _forget_empty_pools(self) -> None:
         """Clients choose the settings, so that there may be many pools; those without streams go."""

@@ -54,7 +54,8 @@ export class App {
     });
     this.#text.addEventListener("compositionend", () => this.#typed());
     this.#text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.isComposing) return;
+      // 229: Safari ends a composition before it tells of the key that did
+      if (event.key !== "Enter" || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.#finish();
     });
@@ -157,7 +158,15 @@ export class App {
 
   /** The service is there again, and may have other models than before. */
   async #returned() {
-    const { models, limits } = await this.#context.api.models();
+    let found;
+    try {
+      found = await this.#context.api.models();
+    } catch {
+      // gone again
+      this.#context.connection.lost();
+      return;
+    }
+    const { models, limits } = found;
     this.#context = { ...this.#context, models, limits };
     for (const panel of this.#panels) panel.setModels(models);
   }

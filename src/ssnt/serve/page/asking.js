@@ -126,6 +126,7 @@ export class LiveAsker {
 export class SearchAsker {
   #api;
   #model;
+  #limits;
   #listener;
   #timer = null;
   /** @type {AbortController | null} */
@@ -136,6 +137,7 @@ export class SearchAsker {
   constructor(api, model, limits, listener) {
     this.#api = api;
     this.#model = model;
+    this.#limits = limits;
     this.#listener = listener;
   }
 
@@ -158,16 +160,19 @@ export class SearchAsker {
   async #ask(text, settings) {
     const request = new AbortController();
     this.#request = request;
+    const { max_lattice_cells: mostCells } = this.#limits;
+    // outputs are about as long as inputs; of a grid that is too large to be drawn nothing is asked
+    const posteriors = this.#model.has_alignment && (text.length + 1) ** 2 <= mostCells;
     const options = {
       search: settings.search,
       beam: settings.beam,
       nbest: Math.min(MOST_ALTERNATIVES, settings.beam),
-      posteriors: this.#model.has_alignment,
+      posteriors,
     };
     const input = this.#model.has_tags ? { text, tags: settings.tags } : { text };
     try {
       const result = await this.#api.transduce(this.#model.name, input, options, request.signal);
-      if (!request.signal.aborted) this.#answer(result);
+      if (!request.signal.aborted) this.#answer(result, posteriors ? mostCells : 0);
     } catch (error) {
       if (request.signal.aborted) return;
       this.#asked = null;
@@ -177,8 +182,8 @@ export class SearchAsker {
     }
   }
 
-  #answer({ source_symbols, outputs, unknown }) {
-    const frames = outputs.map((output) => wholeFrame({ ...output, source_symbols, delays: [] }));
+  #answer({ source_symbols, outputs, unknown }, mostCells) {
+    const frames = outputs.map((output) => wholeFrame({ ...output, source_symbols, delays: [] }, mostCells));
     const separator = this.#model.target_unit === "tokens" ? " " : "";
     this.#listener.onAnswer({
       frames: this.#model.has_alignment ? walk(frames[0], separator) : [frames[0]],

@@ -7,6 +7,7 @@ export class Connection {
   #isAlive;
   #timer = null;
   #tries = 0;
+  #backAt = -Infinity;
   #isProbing = false;
   /**
    * Called with the state whenever it changes.
@@ -27,7 +28,8 @@ export class Connection {
   lost() {
     if (this.isLost) return;
     this.isLost = true;
-    this.#tries = 0;
+    // a service that answers this but refuses streams would otherwise be asked twice a second
+    if (performance.now() > this.#backAt + LONGEST_WAIT) this.#tries = 0;
     this.#wait();
   }
 
@@ -44,6 +46,7 @@ export class Connection {
       return;
     }
     this.isLost = false;
+    this.#backAt = performance.now();
     this.#tell(null);
     for (const listener of this.returns) listener();
   }

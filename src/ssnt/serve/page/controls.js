@@ -3,6 +3,9 @@
 import { el, newId, setText } from "./dom.js";
 import { counted } from "./symbols.js";
 
+/** The delay bound at first: late enough to be right, early enough to be seen. */
+const USUAL_DELAY = 2;
+
 /** The largest delay bound on the slider; one step further there is none. */
 const LONGEST_DELAY = 15;
 const SEARCHES = { live: "Live stream", marginal: "Best output", path: "Best path", online: "Online" };
@@ -25,7 +28,7 @@ export class Controls {
     const { max_beam: widest } = limits;
     this.#beam = slider("Beam", { min: 1, max: widest, value: Math.min(model.search.beam, widest) }, String, onChange);
     const words = (value) => (value > LONGEST_DELAY ? "no bound" : counted(value, "symbol"));
-    this.#delay = slider("Delay bound", { min: 0, max: LONGEST_DELAY + 1, value: LONGEST_DELAY + 1 }, words, onChange);
+    this.#delay = slider("Delay bound", { min: 0, max: LONGEST_DELAY + 1, value: USUAL_DELAY }, words, onChange);
     const controls = [this.#search, this.#beam, this.#delay];
     for (const { input } of controls) input.addEventListener("input", () => this.#show());
     this.element.append(

@@ -78,12 +78,14 @@ export class Recording {
  *
  * @param {{source_symbols: string[], symbols: string[], text: string, alignment: number[] | null,
  *     posteriors: number[][] | null, delays?: number[]}} output
+ * @param {number} mostCells Of how many cells a grid is drawn.
  * @returns {import("./types.js").Frame}
  */
-export function wholeFrame({ source_symbols, symbols, text, alignment, posteriors, delays = [] }) {
+export function wholeFrame({ source_symbols, symbols, text, alignment, posteriors, delays = [] }, mostCells) {
   const source = [...source_symbols, END];
   const path = alignment ?? [];
   const target = path.length > symbols.length ? [...symbols, END] : symbols;
+  const canDraw = alignment && source.length * target.length <= mostCells;
   return {
     read: source_symbols.length,
     isEnd: true,
@@ -92,7 +94,7 @@ export function wholeFrame({ source_symbols, symbols, text, alignment, posterior
     committed: symbols.length,
     committedText: text,
     tentativeText: "",
-    rows: alignment ? transposed(posteriors, alignment, source.length) : null,
+    rows: canDraw ? transposed(posteriors, alignment, source.length) : null,
     path,
     delays,
   };

@@ -325,7 +325,8 @@ export class Panel {
     if (this.#model.has_tags) pair.tags = this.tags;
     try {
       const found = await this.#context.api.align(this.#model.name, pair);
-      one.frame = wholeFrame({ ...found, symbols: found.target_symbols, text: one.text });
+      const { max_lattice_cells: most } = this.#context.limits;
+      one.frame = wholeFrame({ ...found, symbols: found.target_symbols, text: one.text }, most);
     } catch (error) {
       if (error instanceof Unreachable) this.#context.connection.lost();
       else if (error instanceof Problem) {
