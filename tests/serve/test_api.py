@@ -191,16 +191,27 @@ def test_an_impossible_output_has_probability_zero(monkeypatch):
 
 
 def test_tags_unknown_tags_and_tag_sets():
-    inputs = [{"text": "abc", "tags": ["X"]}, {"text": "abc"}, "abc", {"text": "abc", "tags": ["X", "ODD"]}]
+    inputs = [{"text": "abc", "tags": tags} for tags in (["X"], [], ["X", "ODD"])]
     results = ask("/v1/transduce", {"inputs": inputs}, "tagged").json()["results"]
-    assert [one["outputs"][0]["text"] for one in results] == ["gxabc", "gabc", "gabc", "gxabc"]
-    assert [one["unknown_tags"] for one in results] == [0, 0, 0, 1]
-    inputs = [{"text": "ab", "tags": ["V", "PST"]}, {"text": "ab", "tags": ["PL"]}, "ab", {"text": "ab", "tags": PRS}]
+    assert [one["outputs"][0]["text"] for one in results] == ["gxabc", "gabc", "gxabc"]
+    assert [one["unknown_tags"] for one in results] == [0, 0, 1]
+    inputs = [{"text": "ab", "tags": tags} for tags in (["V", "PST"], ["PL"], [], PRS)]
     results = ask("/v1/transduce", {"inputs": inputs}, "per tag").json()["results"]
     assert results[0]["outputs"][0]["text"] == "gab"
     assert "there is no model for the tags PL" in results[1]["error"]
     assert "there is no model for the tags (none)" in results[2]["error"]
     assert results[3]["outputs"][0]["text"] == transducers()["per tag"].models[PRS].transduce(["ab"])[0].text
+
+
+def test_tags_that_a_model_wants_have_to_be_given():
+    inputs = ["abc", {"text": "abc"}, {"text": "abc", "tags": ["X"]}]
+    results = ask("/v1/transduce", {"inputs": inputs}, "tagged").json()["results"]
+    assert ["error" in one for one in results] == [True, True, False]
+    assert "give those of every input" in results[0]["error"]
+    for path in ("/v1/align", "/v1/score"):
+        answer = ask(path, {"pairs": [{"input": "abc", "output": "gabc"}]}, "tagged")
+        assert answer.status_code == 422
+        assert "pairs[0]: the model was trained with tags" in answer.json()["detail"]
 
 
 def test_tags_for_a_model_without_are_one_inputs_mistake():

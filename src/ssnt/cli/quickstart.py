@@ -45,7 +45,7 @@ def quickstart(
       ssnt quickstart --serve
     """
     if serve:
-        _prepare_to_serve()  # before a minute of training
+        _prepare_to_serve(port)  # before a minute of training
     if serve and not resume and not overwrite and (found := _trained(out)) is not None:
         typer.echo(f"The model in {out} is there already; --overwrite trains it anew.")
         _serve(found, out, port)
@@ -92,10 +92,11 @@ def _trained(out: Path) -> Transducer | None:
         return None
 
 
-def _prepare_to_serve() -> None:
+def _prepare_to_serve(port: int) -> None:
     require_serving()
-    from ssnt.serve import keep_few_shapes
+    from ssnt.serve import check_address, keep_few_shapes
 
+    check_address("127.0.0.1", port)
     keep_few_shapes()
 
 

@@ -61,13 +61,14 @@ def serve(
         SSNT_TOKEN=secret ssnt serve model --host 0.0.0.0
     """
     require_serving()
-    from ssnt.serve import Limits, ServeSettings, is_loopback
+    from ssnt.serve import Limits, ServeSettings, check_address, is_loopback
     from ssnt.serve import serve as run
 
     limits = Limits(max_streams=max_streams, max_text_length=max_text_length, max_inputs=max_inputs, max_beam=max_beam)
     settings = ServeSettings(
         limits, window_ms=window, max_batch=max_batch, token=token, cors_origins=tuple(cors_origin or ())
     )
+    check_address(host, port)
     if token is None and not is_loopback(host):
         tell(f"anyone who can reach {host} can use the service; --token asks for a secret", "warning")
     served = [_load(one, device) for one in models]

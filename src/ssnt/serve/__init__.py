@@ -28,7 +28,7 @@ module          what
 from ssnt.serve.app import make_app
 from ssnt.serve.memory import keep_few_shapes
 from ssnt.serve.models import ServedModel, WorkedExample
-from ssnt.serve.run import is_loopback, serve
+from ssnt.serve.run import check_address, is_loopback, serve
 from ssnt.serve.settings import Limits, ServeSettings
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "ServeSettings",
     "ServedModel",
     "WorkedExample",
+    "check_address",
     "is_loopback",
     "keep_few_shapes",
     "make_app",

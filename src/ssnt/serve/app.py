@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pydantic
 from fastapi import FastAPI, Request
@@ -16,7 +16,6 @@ from starlette.websockets import WebSocket
 
 from ssnt.__about__ import __version__
 from ssnt.decode.align import LINK_THRESHOLD
-from ssnt.pipeline import Transducer
 from ssnt.pipeline.settings import plan_search
 from ssnt.serve import answers
 from ssnt.serve.batching import Batcher, Kind
@@ -26,7 +25,7 @@ from ssnt.serve.models import Models, ServedModel
 from ssnt.serve.openapi import describe
 from ssnt.serve.problems import ProblemError, tell_problems
 from ssnt.serve.reference import reference_page
-from ssnt.serve.schemas import AlignRequest, Pair, ScoreRequest, TransduceRequest, parse
+from ssnt.serve.schemas import AlignRequest, Input, Pair, ScoreRequest, TransduceRequest, parse
 from ssnt.serve.settings import ServeSettings
 from ssnt.serve.sockets import Sockets
 from ssnt.serve.streams import StreamPools
@@ -38,12 +37,34 @@ _TRANSDUCE = pydantic.TypeAdapter(TransduceRequest)
 _ALIGN = pydantic.TypeAdapter(AlignRequest)
 _SCORE = pydantic.TypeAdapter(ScoreRequest)
 _SEARCH = ("search", "beam", "nbest", "length_normalisation", "max_length", "end", "copy_unknown")
+_NO_TAGS = "the model was trained with tags: give those of every input, or [] if it has none"
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
+
+
+class _Given(NamedTuple):
+    """What a client has given to be worked on.
+
+    Attributes:
+        source: The input.
+        target: Its output, where that is given.
+        tags: Its tags; None if it was given without, which is not the same as having none.
+        work: How much work it is, in symbols.
+    """
+
+    source: str
+    target: str | None
+    tags: Sequence[str] | None
+    work: int
+
+    @property
+    def example(self) -> Example:
+        """The same as the library takes it."""
+        return Example(self.source, self.target, tuple(self.tags or ()))
 
 
 class Service:
@@ -94,19 +115,16 @@ class Service:
 
         key = ("transduce", model.name, asked.alignments, asked.posteriors, *settings.items())
         kind = Kind(key, run, weight=plan.options.beam / 10)
-        _require_tags(transducer, "inputs", [None if isinstance(one, str) else one.tags for one in asked.inputs])
-        examples = [
-            Example(one) if isinstance(one, str) else Example(one.text, None, tuple(one.tags or ()))
-            for one in asked.inputs
-        ]
-        lengths = [len(one.source) for one in examples]
+        inputs = [Input(text=one, tags=None) if isinstance(one, str) else one for one in asked.inputs]
+        lengths = [len(one.text) for one in inputs]
         if asked.posteriors:  # outputs are about as long as inputs, unless longer ones are asked for
             longest = asked.max_length or 0
             cells = sum((length + 1) * (max(length, longest) + 1) for length in lengths)
             self._check_cells("inputs or nbest, or a smaller max_length", asked.nbest * cells)
         # A search rarely goes on to the longest output that it may write, but it can.
-        work = [max(length, (asked.max_length or 0) // 8) for length in lengths]
-        return _answer(model, "inputs", await self.batcher.submit(kind, examples, work))
+        least = (asked.max_length or 0) // 8
+        given = [_Given(one.text, None, one.tags, max(len(one.text), least)) for one in inputs]
+        return await self._answer(model, kind, "inputs", given)
 
     async def align(self, asked: AlignRequest) -> dict[str, Any]:
         """Answers ``/v1/align``."""
@@ -120,19 +138,32 @@ class Service:
             found = transducer.align_each(examples, link_threshold=threshold)
             return [answers.aligned(one, posteriors=asked.posteriors) for one in found]
 
-        _require_tags(transducer, "pairs", [one.tags for one in asked.pairs])
         kind = Kind(("align", model.name, threshold, asked.posteriors), run)
-        return _answer(model, "pairs", await self.batcher.submit(kind, *_examples(asked.pairs)))
+        return await self._answer(model, kind, "pairs", _given(asked.pairs))
 
     async def score(self, asked: ScoreRequest) -> dict[str, Any]:
         """Answers ``/v1/score``."""
         model = self.models.find(asked.model)
-        _require_tags(model.transducer, "pairs", [one.tags for one in asked.pairs])
         kind = Kind(
             ("score", model.name),
             lambda examples: [answers.scored(one) for one in model.transducer.score_each(examples)],
         )
-        return _answer(model, "pairs", await self.batcher.submit(kind, *_examples(asked.pairs)))
+        return await self._answer(model, kind, "pairs", _given(asked.pairs))
+
+    async def _answer(self, model: ServedModel, kind: Kind, name: str, given: Sequence[_Given]) -> dict[str, Any]:
+        """An answer with a result for each input, if there is any.
+
+        Raises:
+            ProblemError: No input can be used.
+        """
+        wants_tags = model.transducer.has_tags
+        usable = [one for one in given if one.tags is not None or not wants_tags]
+        found = iter(await self.batcher.submit(kind, [one.example for one in usable], [one.work for one in usable]))
+        results = [{"error": _NO_TAGS} if wants_tags and one.tags is None else next(found) for one in given]
+        if all("error" in one for one in results):
+            errors = [{"where": f"{name}[{k}]", "problem": one["error"]} for k, one in enumerate(results[:20])]
+            raise ProblemError(422, f"{errors[0]['where']}: {errors[0]['problem']}", errors=errors)
+        return {"model": model.name, "results": results}
 
     def _check_cells(self, what: str, cells: int) -> None:
         most = self.settings.limits.max_posterior_cells
@@ -158,24 +189,8 @@ class Service:
         return {"models": [one.info() for one in self.models], "limits": limits}
 
 
-def _require_tags(transducer: Transducer, name: str, tags: Sequence[Sequence[str] | None]) -> None:
-    """Refuses inputs that have no tags where the model needs them; an empty list says that there are none."""
-    if transducer.has_tags and None in tags:
-        place = f"{name}[{list(tags).index(None)}].tags"
-        raise ProblemError(422, f"{place}: the model was trained with tags: give those of every input, or [] for none")
-
-
-def _examples(pairs: Sequence[Pair]) -> tuple[list[Example], list[int]]:
-    examples = [Example(one.input, one.output, tuple(one.tags or ())) for one in pairs]
-    return examples, [max(len(one.input), len(one.output)) for one in pairs]
-
-
-def _answer(model: ServedModel, name: str, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """An answer with a result for each input, if there is any."""
-    if all("error" in one for one in results):
-        errors = [{"where": f"{name}[{k}]", "problem": one["error"]} for k, one in enumerate(results[:20])]
-        raise ProblemError(422, f"{errors[0]['where']}: {errors[0]['problem']}", errors=errors)
-    return {"model": model.name, "results": results}
+def _given(pairs: Sequence[Pair]) -> list[_Given]:
+    return [_Given(one.input, one.output, one.tags, max(len(one.input), len(one.output))) for one in pairs]
 
 
 def _json(value: Any) -> Response:
@@ -210,7 +225,7 @@ def make_app(models: Iterable[ServedModel], settings: ServeSettings | None = Non
     _add_work(app, service)
     _add_state(app, service)
     _add_page(app)
-    describe(app, settings)
+    describe(app, settings, [one.name for one in service.models])
     app.add_middleware(Guard, settings=settings, measures=service.measures, is_draining=lambda: not service.is_ready)
     if settings.cors_origins:  # outside, or pages elsewhere could not see why they are refused
         app.add_middleware(
@@ -286,5 +301,7 @@ def _add_page(app: FastAPI) -> None:
         return page(name)
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return Response(reference_page(app.openapi()), media_type=_MEDIA_TYPES["html"])
+    async def docs(request: Request) -> Response:
+        host, port = request.scope.get("server") or ("127.0.0.1", 8000)  # our own address, not what a client says it is
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        return Response(reference_page(app.openapi(), address), media_type=_MEDIA_TYPES["html"])

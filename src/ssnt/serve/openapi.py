@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -48,24 +49,31 @@ _STREAM = """
 ## Streams
 
 `WS /v1/stream` speaks JSON in text frames, one answer for each message, in order: `open`, then `push` as often as
-there is text, then `finish`; then `open` again if wanted. See the schemas Open, Push and Finish. Each `push` is
+there is text, then `finish`; then `open` again if wanted. Each `push` is
 answered by an `update` with what is committed now (never taken back) and what is tentative; `finish` by an `end` with
 the rest.
 """
 
 
-def describe(app: FastAPI, settings: ServeSettings) -> None:
-    """Gives an app its description."""
+def describe(app: FastAPI, settings: ServeSettings, models: Sequence[str]) -> None:
+    """Gives an app its description.
+
+    Args:
+        app: The app.
+        settings: Its limits.
+        models: The names of its models; if there are several, examples say which is meant.
+    """
+    named = {"model": models[0]} if len(models) > 1 else {}
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _description(app, settings)
+            app.openapi_schema = _description(app, settings, named)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _description(app: FastAPI, settings: ServeSettings) -> dict[str, Any]:
+def _description(app: FastAPI, settings: ServeSettings, named: dict[str, str]) -> dict[str, Any]:
     found = get_openapi(
         title="ssnt",
         version=app.version,
@@ -79,7 +87,7 @@ def _description(app: FastAPI, settings: ServeSettings) -> dict[str, Any]:
     found["components"] = {"schemas": with_limits(schemas["$defs"], settings.limits)}
     for path, (request, answer) in _WORK.items():
         route = found["paths"][path]["post"]
-        content = {"schema": _ref(request), "examples": _examples(request)}
+        content = {"schema": _ref(request), "examples": _examples(request, named)}
         route["requestBody"] = {"required": True, "content": {"application/json": content}}
         route["responses"] = _responses(answer, _PROBLEMS)
     found["paths"]["/v1/models"]["get"]["responses"] = _responses(ModelsAnswer, {401: _PROBLEMS[401]})
@@ -101,10 +109,10 @@ def _ref(model: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-def _examples(model: type[BaseModel]) -> dict[str, Any]:
+def _examples(model: type[BaseModel], named: dict[str, str]) -> dict[str, Any]:
     extra = model.model_config.get("json_schema_extra")
     values: Any = extra.get("examples", []) if isinstance(extra, dict) else []
-    return {f"example {number}": {"value": value} for number, value in enumerate(values, start=1)}
+    return {f"example {number}": {"value": named | value} for number, value in enumerate(values, start=1)}
 
 
 def _responses(model: type[BaseModel], problems: dict[int, str]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _place(location: Sequence[Any]) -> str:
     for part in location[1:] if location and location[0] in ("body", "query", "path", "header") else location:
         if isinstance(part, int):
             place += f"[{part}]"
-        elif not (place.endswith("]") and part in ("text", "object") and part != location[-1]):  # which kind of input
+        elif not str(part).startswith("("):  # which of several kinds was tried
             place += f".{part:.60}" if place else f"{part:.60}"
     return place or "body"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+_CODE = re.compile(r"`([^`]*)`")
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
@@ -25,27 +27,33 @@ _HEAD = """<!doctype html>
 """
 
 
-def reference_page(description: dict[str, Any]) -> bytes:
-    """The page of an OpenAPI description."""
+def reference_page(description: dict[str, Any], address: str) -> bytes:
+    """The page of an OpenAPI description.
+
+    Args:
+        description: What is described.
+        address: Where the service is, for examples.
+    """
     parts = [_HEAD, f"<p>{escape(description['info']['summary'])}</p>"]
     for path, routes in description["paths"].items():
         for method, route in routes.items():
-            parts += _route(method.upper(), path, route)
+            parts += _route(method.upper(), path, route, address)
     parts.append("<section class='card'><h2>WS /v1/stream</h2>" + _paragraphs(description["info"]["description"]))
-    parts.append("<p>See Open, Push and Finish below.</p></section><h2>Schemas</h2>")
+    links = ", ".join(f"<a href='#{name}'>{name}</a>" for name in ("Open", "Push", "Finish"))
+    parts.append(f"<p>Messages: {links}.</p></section><h2>Schemas</h2>")
     for name, schema in description["components"]["schemas"].items():
         parts += _schema(name, schema)
     parts.append("</main></body></html>")
     return "\n".join(parts).encode()
 
 
-def _route(method: str, path: str, route: dict[str, Any]) -> Iterator[str]:
+def _route(method: str, path: str, route: dict[str, Any], address: str) -> Iterator[str]:
     yield f"<section class='card'><h2>{method} {escape(path)}</h2><p>{escape(route.get('description', ''))}</p>"
     if body := route.get("requestBody"):
         content = body["content"]["application/json"]
         yield f"<p>Takes {_link(content['schema'])}.</p>"
         for example in content["examples"].values():
-            yield f"<pre>{escape(_curl(method, path, example['value']))}</pre>"
+            yield f"<pre>{escape(_curl(address + path, example['value']))}</pre>"
     yield _table("status", "when", "gives")
     for status, answer in route["responses"].items():
         gives = ", ".join(f"{escape(kind)}: {_type(one['schema'])}" for kind, one in answer["content"].items())
@@ -98,11 +106,13 @@ def _link(schema: dict[str, Any]) -> str:
     return f"<a href='#{name}'>{name}</a>"
 
 
-def _curl(method: str, path: str, value: Any) -> str:
+def _curl(address: str, value: Any) -> str:
     body = json.dumps(value, ensure_ascii=False)
-    return f"curl -X {method} http://127.0.0.1:8000{path} -H 'Content-Type: application/json' \\\n  -d '{body}'"
+    return f"curl {address} -H 'Content-Type: application/json' \\\n  -d '{body}'"
 
 
 def _paragraphs(text: str) -> str:
+    """Paragraphs of text, headings left out, with what is between backticks as code."""
     lines = [" ".join(one.split()) for one in text.split("\n\n")]
-    return "".join(f"<p>{escape(one)}</p>" for one in lines if one and not one.startswith("#"))
+    marked = (_CODE.sub(r"<code>\1</code>", escape(one)) for one in lines if one and not one.startswith("#"))
+    return "".join(f"<p>{one}</p>" for one in marked)

@@ -101,6 +101,15 @@ def serve(
     log_event("stopped")
 
 
+def check_address(host: str, port: int) -> None:
+    """Refuses an address that cannot be listened at, before anything long is done.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    _listen(host, port).close()
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to an address."""
     try:

@@ -113,12 +113,12 @@ class Input(_Sent):
 
 def _kind_of_input(value: Any) -> str | None:
     if isinstance(value, str):
-        return "text"
-    return "object" if isinstance(value, dict | Input) else None
+        return "(text)"
+    return "(object)" if isinstance(value, dict | Input) else None
 
 
 TextOrInput = Annotated[
-    Annotated[Text, pydantic.Tag("text")] | Annotated[Input, pydantic.Tag("object")],
+    Annotated[Text, pydantic.Tag("(text)")] | Annotated[Input, pydantic.Tag("(object)")],
     pydantic.Discriminator(
         _kind_of_input,
         custom_error_type="text_or_input",

@@ -9,7 +9,8 @@ export class Problem extends Error {
    * @param {{title?: string, detail?: string, status?: number, errors?: {where: string, problem: string}[]}} body
    */
   constructor({ title, detail, status, errors = [] }) {
-    const places = errors.map(({ where, problem }) => `${where}: ${problem}`).join("; ");
+    // the detail tells the first of them
+    const places = errors.slice(1).map(({ where, problem }) => `${where}: ${problem}`).join("; ");
     super([detail || title || "The service cannot answer this.", places].filter(Boolean).join(" "));
     this.status = status ?? 0;
   }
