@@ -210,6 +210,7 @@ def start(home: str, connection: socket.socket) -> list[str]:
 def become(home: str, request: dict, streams: list[int]) -> list[str]:
     """Takes over what a client would have been as a process. Returns the command to run."""
     os.chdir(request["directory"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
     os.environ.clear()
     os.environ.update(request["environment"])
     for stream, own in zip(streams, _STREAMS, strict=True):

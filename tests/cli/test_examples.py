@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ EXAMPLES = [
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
-    """What training would have been asked for; it is tested elsewhere."""
+    """What training would have been asked for; that and serving are tested elsewhere."""
     asked: list[Config] = []
 
     def note(config: Config, **options: Any) -> None:
@@ -38,6 +39,11 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
         asked.append(config)
         return SweepResult(Path(str(config.out)), "perplexity", ())
 
+    def serve(models: Any, settings: Any, *, on_start: Any, **options: Any) -> None:
+        on_start(" ".join(one.name for one in models))
+
+    monkeypatch.setattr("ssnt.serve.serve", serve)
+    monkeypatch.setattr("ssnt.serve.check_address", lambda *address: None)  # other tests listen as well
     monkeypatch.setattr("ssnt.training.train", note, raising=False)
     monkeypatch.setattr("ssnt.sweeps.run_sweep", note_sweep, raising=False)
     return asked
@@ -52,7 +58,8 @@ def test_the_example_runs(run: Run, place: Path, trained: list[Config], example:
     write(place / "sweep.yaml", "data:", "  train: train.tsv", "  dev: dev.tsv")
     swept = SweepRunConfig.model_validate(started.model_dump())
     SweepDirectory(place / "sweep").write_record(swept, {"train": "0", "dev": "0"})
-    words = shlex.split(example)
+    shutil.copytree(place / "model", place / "other")
+    words = [word for word in shlex.split(example) if not word.startswith("SSNT_TOKEN=")]
     stdin, target = "", None
     if "|" in words:
         assert words[0] == "echo"

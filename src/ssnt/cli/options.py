@@ -195,6 +195,11 @@ PerTagAddressOption = Annotated[str | None, _address_option(_PER_TAG)]
 PerTagWorkersOption = Annotated[int | None, _workers_option(_PER_TAG)]
 
 
+PortOption = Annotated[
+    int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port of the service; 0 for any that is free.")
+]
+
+
 def hardware_settings(engine: EngineName | None, address: str | None, workers: int | None) -> dict[str, Any]:
     """What the options about engines say, as settings; None: not given."""
     return {"engine": None if engine is None else engine.value, "address": address, "workers": workers}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssnt.cli.options import PortOption
 from ssnt.cli.serve import require_serving, say_where
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ def quickstart(
     serve: Annotated[
         bool, typer.Option("--serve", help="Then serve it, with a page to watch it on; a model that is there is used.")
     ] = False,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port of --serve; 0 for any.")
-    ] = 8000,
+    port: PortOption = 8000,
 ) -> None:
     """Train on the embedded sample, evaluate, stream one word, draw its alignment: about a minute.
 

@@ -11,7 +11,7 @@ import typer
 
 from ssnt.cli.errors import tell
 from ssnt.cli.models import load_transducer
-from ssnt.cli.options import DeviceOption
+from ssnt.cli.options import DeviceOption, PortOption
 from ssnt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def serve(
         typer.Argument(metavar="MODEL...", help="Model directories, or names on the hub; NAME=MODEL names one."),
     ],
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 for any.")] = 8000,
+    port: PortOption = 8000,
     token: Annotated[
         str | None,
         typer.Option(
