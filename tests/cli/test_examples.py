@@ -43,7 +43,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
         on_start(" ".join(one.name for one in models))
 
     monkeypatch.setattr("ssnt.serve.serve", serve)
-    monkeypatch.setattr("ssnt.serve.check_address", lambda *address: None)  # other tests listen as well
+    monkeypatch.setattr("ssnt.serve.check_address", lambda *_: None)  # other tests listen as well
     monkeypatch.setattr("ssnt.training.train", note, raising=False)
     monkeypatch.setattr("ssnt.sweeps.run_sweep", note_sweep, raising=False)
     return asked
