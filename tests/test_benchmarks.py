@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from transducers import copying_transducer
+
 from conftest import require
 
 ROOT = Path(__file__).parents[1]
@@ -332,7 +334,8 @@ def test_the_service_is_measured(modules: Any, tmp_path: Path, monkeypatch: pyte
     require("fastapi", "the service")
     monkeypatch.setattr(modules("results"), "RESULTS", tmp_path)
     monkeypatch.setattr(modules("results"), "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["serve.py", "--quick"])
+    copying_transducer().save_pretrained(tmp_path / "model")
+    monkeypatch.setattr(sys, "argv", ["serve.py", "--quick", "--model", str(tmp_path / "model")])
     modules("serve").main()
     rows = {one.row.case: one.row for one in modules("results").read_results(tmp_path / "quick" / "serve.csv")}
     assert len(rows) == 7

@@ -92,9 +92,9 @@ def _description(app: FastAPI, settings: ServeSettings, named: dict[str, str]) -
         route["responses"] = _responses(answer, _PROBLEMS)
     found["paths"]["/v1/models"]["get"]["responses"] = _responses(ModelsAnswer, {401: _PROBLEMS[401]})
     status = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
-    for path in ("/healthz", "/readyz"):
+    for path, problems in (("/healthz", {}), ("/readyz", {503: "Not now."})):
         responses = {"200": {"description": "Yes.", "content": {"application/json": {"schema": status}}}}
-        found["paths"][path]["get"]["responses"] = responses | _problems({503: "Not now."})
+        found["paths"][path]["get"]["responses"] = responses | _problems(problems)
     text = {"200": {"description": "Yes.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
     found["paths"]["/metrics"]["get"]["responses"] = text | _problems({401: _PROBLEMS[401]})
     if settings.token is not None:

@@ -263,9 +263,14 @@ class GuardedSocket(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         """Sends something for the app; a socket that was closed meanwhile is nothing that the app could have known."""
-        if self.close_sent:
+        if self.close_sent or self.disconnected or self.transport.is_closing():
             raise ClientDisconnected
-        await super().send(message)
+        try:
+            await super().send(message)
+        except RuntimeError:  # the client went away while this was being written
+            if not self.transport.is_closing():
+                raise
+            raise ClientDisconnected from None
         if message["type"] == "websocket.http.response.body" and self.close_sent:
             self.handshake_complete = True  # refused, in good order
 

@@ -7,6 +7,7 @@ itself, and what waits for it is bounded by the buffers of its connection.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pydantic
@@ -49,7 +50,8 @@ class Sockets:
         """Serves one client until it leaves, says nothing for too long, or does what is not allowed."""
         problem = self._objection(socket)
         if problem is not None:
-            await socket.send_denial_response(problem.response())
+            with suppress(WebSocketDisconnect, OSError):
+                await socket.send_denial_response(problem.response())
             return
         self._open += 1
         self.measures.sockets.set(self._open)
@@ -57,7 +59,7 @@ class Sockets:
         try:
             await socket.accept()
             await conversation.run()
-        except (WebSocketDisconnect, ConnectionError):
+        except (WebSocketDisconnect, OSError):
             pass
         finally:
             conversation.close()
@@ -94,7 +96,7 @@ class _Conversation:
             try:
                 answer = await self._answer(await self._receive())
             except Exception as error:
-                if isinstance(error, WebSocketDisconnect | ConnectionError):
+                if isinstance(error, WebSocketDisconnect | OSError):
                     raise
                 problem = problem_of(error)
                 await self._send(problem.body() | {"type": "problem"})
