@@ -53,6 +53,9 @@ REAL_PATH = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ.get('PATH
 _EARLY = ("LANG", "LC_", "MPL", "NUMBA", "PYTHON", "TRITON")
 """How variables begin that are read when Python starts or one of the packages is imported."""
 
+_LATE = ("PYTHONPATH", "PYTHONBREAKPOINT")
+"""Those of them that are not; a test with Ray leaves the second behind."""
+
 _STREAMS = (0, 1, 2)
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
@@ -103,7 +106,7 @@ class ForkServer:
 
 
 def _early() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(_EARLY) and name != "PYTHONPATH"}
+    return {name: value for name, value in os.environ.items() if name.startswith(_EARLY) and name not in _LATE}
 
 
 # ---- the client
