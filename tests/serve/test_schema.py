@@ -20,7 +20,7 @@ checks = require("schemathesis.specs.openapi.checks", "requests made from the de
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("schema")]
 
 CASES = {"post": 340, "get": 15}
-"""How many are made of a request of each method, that should be accepted and that should not."""
+"""How many are made of a request of each method, that should be accepted and that should not; above 2,000 in all."""
 
 LIMITS = {"max_inputs": 3, "max_text_length": 8, "max_beam": 4, "max_nbest": 3, "max_output_length": 8}
 """Small ones, so that what is generated reaches them, and each case is quick."""
@@ -41,11 +41,6 @@ def small(served_models) -> Iterator[Running]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def tried() -> Counter[str]:
-    return Counter()
-
-
 def test_the_description_is_valid_and_complete(small):
     schema = schemathesis.openapi.from_url(f"{small.url}/openapi.json")
     schema.validate()
@@ -57,7 +52,7 @@ def test_the_description_is_valid_and_complete(small):
     # What has no parameters cannot be asked wrongly.
     [*((path, "positive") for path in PATHS), *((path, "negative") for path in PATHS[:3])],
 )
-def test_answers_are_as_described(small, tried, path, kind):
+def test_answers_are_as_described(small, path, kind):
     schema = schemathesis.openapi.from_url(f"{small.url}/openapi.json")
     method = "post" if path in PATHS[:3] else "get"
     mode, is_positive = schemathesis.GenerationMode(kind), kind == "positive"
@@ -81,12 +76,8 @@ def test_answers_are_as_described(small, tried, path, kind):
             case.validate_response(answer, checks=wanted)
 
         ask()
-    tried["cases"] += statuses.total()
     if method == "post":
+        assert statuses.total() >= CASES[method]
         assert statuses[200] > 30 if is_positive else statuses[200] == 0, statuses
-
-
-def test_there_were_thousands_of_cases_and_the_service_is_well(small, tried):
-    assert tried["cases"] >= 2000
     assert small.is_well()
     assert not [line for line in small.lines() if '"error"' in line]
