@@ -64,8 +64,6 @@ class Exported:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    place, text, *tags = sys.argv[1:]
+    place, text, *tags = sys.argv[1:] if len(sys.argv) > 2 else sys.exit(__doc__)
     for read, written in zip([*text, "end"], Exported(Path(place)).stream(text, tags), strict=True):
         print(f"{read:4}{written}")
