@@ -70,7 +70,7 @@ class Client(threading.Thread):
         return False
 
 
-@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)], ids=str)
+@pytest.mark.parametrize("numbers", [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM)], ids=str)
 def test_everything_that_was_accepted_is_answered(served_models, numbers):
     has_stopped = threading.Event()
     with running(served_models, "copy") as server:
