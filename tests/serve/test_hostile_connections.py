@@ -195,6 +195,18 @@ def test_a_few_requests_at_once_are_answered_in_order(quick):
         assert [int(part[:3]) for part in raw.split(b"HTTP/1.1 ")[1:]] == [200, 404] * 10
 
 
+def test_a_client_that_leaves_before_the_first_of_its_requests_is_answered_is_no_defect(quick):
+    body = json.dumps({"inputs": ["abcdef" * 10] * 100}).encode()
+    for _ in range(3):
+        with quick.connect() as sock:
+            sock.sendall(head(len(body)) + body + head(len(body)) + body)
+            assert until(quick.is_well)  # by then the first is being answered
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    time.sleep(2)
+    assert quick.is_well()
+    assert not [line for line in quick.lines() if json.loads(line)["level"] == "error"]
+
+
 def test_clients_that_leave_in_the_middle_leave_nothing_behind(quick):
     body = json.dumps({"inputs": ["abcdef" * 10] * 20}).encode()
     for sent in (head(len(body)), head(len(body)) + body[:50], head(len(body)) + body):

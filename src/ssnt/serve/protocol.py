@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -32,22 +33,57 @@ _CLOSE_SECONDS = 3.0
 """How long a client may take to answer the end of a socket."""
 
 
-class GuardedProtocol(HttpToolsProtocol):
-    """HTTP connections of which there are not too many, and which send their requests and read their answers in time.
+class _ReadsInTime(asyncio.Protocol):
+    """Aborts the connection of a client that does not read what it is sent.
 
     Attributes:
         limits: The limits of the service.
     """
 
     limits: ClassVar[Limits]
+    loop: asyncio.AbstractEventLoop
+    connections: set[Any]
+    transport: asyncio.Transport
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._slow: asyncio.TimerHandle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._forget_slowness()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly."""
+        super().pause_writing()
+        self._slow = self.loop.call_later(self.limits.send_seconds, self._abort)
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        super().resume_writing()
+        self._forget_slowness()
+
+    def _forget_slowness(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def _abort(self) -> None:
+        if self in self.connections:
+            self.transport.abort()
+
+
+class GuardedProtocol(_ReadsInTime, HttpToolsProtocol):
+    """HTTP connections: not too many of them, and such as send their requests and read their answers in time."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._timer: asyncio.TimerHandle | None = None
-        self._slow: asyncio.TimerHandle | None = None
         self._is_draining = False
         self._has_begun = False
         self._overhead = 0
+        self._unanswered: deque[RequestResponseCycle] = deque()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected."""
@@ -58,10 +94,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """A client has gone."""
+        """A client has gone; the server would tell only the last of its requests, and not the one that is answered."""
         self._stop_waiting()
-        if self._slow is not None:
-            self._slow.cancel()
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -83,7 +120,10 @@ class GuardedProtocol(HttpToolsProtocol):
         """The head of a request has come."""
         self._stop_waiting()
         self._overhead = 0
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:  # it is no socket
+            self._unanswered.append(self.cycle)
         if self._is_draining and not self._is_idle():
             self.cycle.keep_alive = False
         if len(self.pipeline) > _MOST_PIPELINED:
@@ -102,23 +142,12 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered."""
+        self._unanswered.popleft()
         if self._is_idle() and self.cycle.more_body:  # what would come next is the rest of a body, at any pace
             self.transport.close()
         if self.transport.is_closing():
             self.loop.call_later(self.limits.send_seconds, self._abort)
         super().on_response_complete()
-
-    def pause_writing(self) -> None:
-        """The client reads too slowly."""
-        super().pause_writing()
-        self._slow = self.loop.call_later(self.limits.send_seconds, self._abort)
-
-    def resume_writing(self) -> None:
-        """The client has caught up."""
-        super().resume_writing()
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
 
     def timeout_keep_alive_handler(self) -> None:
         """No further request has come."""
@@ -181,43 +210,14 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
             self.loop.call_later(self.limits.send_seconds, self._abort)
 
-    def _abort(self) -> None:
-        if self in self.connections:
-            self.transport.abort()
 
-
-class GuardedSocket(WebSocketsSansIOProtocol):
-    """WebSockets that read in time, and that answer what they were sent before the service stops.
-
-    Attributes:
-        limits: The limits of the service.
-    """
-
-    limits: ClassVar[Limits]
+class GuardedSocket(_ReadsInTime, WebSocketsSansIOProtocol):
+    """WebSockets that read in time, and that answer what they were sent before the service stops."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.close_timeout = _CLOSE_SECONDS
-        self._slow: asyncio.TimerHandle | None = None
         self._is_stopping = False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
-        if self._slow is not None:
-            self._slow.cancel()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """The client reads too slowly."""
-        super().pause_writing()
-        self._slow = self.loop.call_later(self.limits.send_seconds, self._abort)
-
-    def resume_writing(self) -> None:
-        """The client has caught up."""
-        super().resume_writing()
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
 
     def handle_ping(self) -> None:
         """Answers a ping, unless the client does not read the answers."""
@@ -280,10 +280,6 @@ class GuardedSocket(WebSocketsSansIOProtocol):
             await super().run_asgi()
         finally:
             self.loop.call_later(2 * _CLOSE_SECONDS, self._abort)
-
-    def _abort(self) -> None:
-        if not self.disconnected:
-            self.transport.abort()
 
 
 def limited_protocol(limits: Limits) -> type[GuardedProtocol]:
