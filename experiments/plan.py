@@ -1,9 +1,10 @@
 """A table's ``plan.yaml`` to the trials that it asks for.
 
 A plan has the ``metrics`` that are measured (the first one is the table's), ``base`` settings, and ``systems``. A
-system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with
-``per_type: true``, as one for each tag set; or it is ``made_of`` the models of another system: their ensemble, or the
-same model in another search. A plan with ``by_request: true`` is done only if its table is named.
+system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with ``per_type:
+true``, as one for each tag set; or it is ``made_of`` the models of another system, of this table or, as
+``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search. A plan with ``by_request: true`` is
+done only if its table is named.
 """
 
 from __future__ import annotations
@@ -98,6 +99,11 @@ class Trial:
         return load_config(preset=preset, overrides=settings)
 
 
+def table_of(key: str) -> str:
+    """The table of the trial with a key."""
+    return key.partition("/")[0]
+
+
 def tables() -> list[str]:
     """The folders that have a plan, in the order of their importance."""
     found = [path.parent.name for path in HOME.glob(f"*/{PLAN}")]
@@ -149,14 +155,14 @@ def _trials(
     if "made_of" in system:
         yield from _measurements(table, system, made, common)
         return
-    for dataset in system.get("datasets", plan.get("datasets", [])):
-        own = system.get("dataset_settings", {}).get(dataset, {})
-        settings = merged(plan.get("base", {}), system.get("settings", {}), own)
-        if "model" in system:
-            settings["model"] = {**settings.get("model", {}), **model_settings(system["model"])}
-        types = system.get("types") or (types_of(dataset) if system.get("per_type") else [""])
-        for seed in system.get("seeds", plan.get("seeds", [1])):
-            for tags in types:
+    datasets = system.get("datasets", plan.get("datasets", []))
+    for seed in system.get("seeds", plan.get("seeds", [1])):  # a second seed when all sets have a first
+        for dataset in datasets:
+            own = system.get("dataset_settings", {}).get(dataset, {})
+            settings = merged(plan.get("base", {}), system.get("settings", {}), own)
+            if "model" in system:
+                settings["model"] = {**settings.get("model", {}), **model_settings(system["model"])}
+            for tags in system.get("types") or (types_of(dataset) if system.get("per_type") else [""]):
                 yield Trial(table, name, dataset, tags, seed, settings=settings, **common)
 
 
@@ -164,11 +170,9 @@ def _measurements(
     table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]], common: Mapping[str, Any]
 ) -> Iterator[Trial]:
     """An ensemble of all seeds of another system for each data set, or each of its models in another search."""
-    if system["made_of"] not in made:
-        raise ConfigError(f"{table}/{PLAN}: {system['name']!r} is made of {system['made_of']!r}, which is not above it")
     groups: dict[tuple[str, str], list[Trial]] = {}
     wanted, seeds = system.get("datasets"), system.get("seeds")
-    for trial in made[system["made_of"]]:
+    for trial in _members(table, system, made):
         if (wanted is None or trial.dataset in wanted) and (seeds is None or trial.seed in seeds):
             groups.setdefault((trial.dataset, trial.tags), []).append(trial)
     is_ensemble = not (system.get("search") or system.get("stream"))
@@ -176,6 +180,21 @@ def _measurements(
         for some in [members] if is_ensemble else [[one] for one in members]:
             keys = tuple(one.key for one in some)
             yield Trial(table, system["name"], dataset, tags, some[0].seed, members=keys, **common)
+
+
+def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:
+    """The trials whose models a system is made of."""
+    name = system["made_of"]
+    if name in made:
+        return made[name]
+    elsewhere, _, other = name.partition("/")
+    found = [one for one in trials_of(elsewhere) if one.system == other] if other and elsewhere != table else []
+    if not found:
+        raise ConfigError(
+            f"{table}/{PLAN}: {system['name']!r} is made of {name!r}, which is neither a system above it nor the "
+            "TABLE/SYSTEM of another plan"
+        )
+    return found
 
 
 def types_of(dataset: str) -> list[str]:

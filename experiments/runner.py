@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from experiments.datasets import ROOT, require
-from experiments.plan import Trial
+from experiments.plan import Trial, table_of
 from experiments.results import Results, Row
 from experiments.trial import RUN, has_model
 from ssnt.engines import make_engine
@@ -65,7 +65,9 @@ class _Queue:
 
     def __init__(self, trials: Sequence[Trial], work: Path, commit: str, home: Path | None) -> None:
         self._results = {table: Results(table, home) for table in {one.table for one in trials}}
-        self._done = {key for results in self._results.values() for key in results.rows()}
+        elsewhere = {table_of(key) for one in trials for key in one.members} - self._results.keys()
+        known = [*self._results.values(), *(Results(table, home) for table in elsewhere)]
+        self._done = {key for results in known for key in results.rows()}
         measured = {key for one in trials if one.key not in self._done for key in one.members}
         # a model that is measured in another way may have its row from another machine: then it is trained here again
         self._done -= {key for key in measured & self._done if not has_model(work, key)}

@@ -27,7 +27,8 @@ def test_a_plan_can_be_run(table: str) -> None:
     keys = [one.key for one in trials]
     assert len(set(keys)) == len(keys)
     assert _settings(table)
-    assert all(set(one.members) <= set(keys[:at]) for at, one in enumerate(trials))
+    before = [one.key for earlier in TABLES[: TABLES.index(table)] for one in trials_of(earlier)]
+    assert all(set(one.members) <= {*before, *keys[:at]} for at, one in enumerate(trials))
 
 
 def test_nothing_is_tested_while_something_is_chosen() -> None:

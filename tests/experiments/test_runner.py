@@ -114,6 +114,32 @@ def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Pa
     assert rows[trials[2].key].test == pytest.approx(signs.count("1") / len(signs))
 
 
+def _add_table(home: Path, made_of: str) -> None:
+    """A second table, made of models of the first."""
+    (home / "other").mkdir(exist_ok=True)
+    plan = {"metrics": ["accuracy"], "systems": [{"name": "again", "made_of": made_of, "search": {"beam": 1}}]}
+    (home / "other" / "plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_a_table_may_measure_the_models_of_another(home: Path, tmp_path: Path) -> None:
+    _add_table(home, "toy/one")
+    trained = [one for one in trials_of("toy") if one.system == "one"]
+    again = trials_of("other")
+    assert [one.members for one in again] == [(one.key,) for one in trained]
+    assert all("were not asked for" in one for one in run(again, work=tmp_path / "work", workers=1))
+    assert run([*again[:1], *trained[:1]], work=tmp_path / "work", workers=1) == []
+    assert run(again[:1], work=tmp_path / "work", workers=1) == []
+    assert set(Results("other", home).rows()) == {again[0].key}
+
+
+@pytest.mark.parametrize("name", ["none", "toy/none", "other/again"])
+def test_a_system_made_of_what_there_is_not_is_refused(home: Path, name: str) -> None:
+    _add_table(home, name)
+    with pytest.raises(ConfigError, match="made of"):
+        trials_of("other")
+
+
 def _row(key: str = "k1", model: str = "m, with a comma") -> Row:
     return Row("d", "", model, 1, "accuracy", 0.5, None, 3, 1.5, "c", "h", "x", "now", key)
 
