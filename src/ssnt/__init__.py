@@ -6,10 +6,10 @@ loss need not wait for the settings library.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ssnt.__about__ import __version__
+from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ssnt import data, decode, dp, metrics, nn, plots
@@ -24,54 +24,41 @@ if TYPE_CHECKING:
     from ssnt.types import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Alignment, Batch, Example, Grid, Hypothesis, Posteriors
     from ssnt.word_grid import linear_word_grid
 
-_HOMES = {
-    "ssnt.config": ("Config", "ModelConfig", "load_config", "load_sweep_config"),
-    "ssnt.dp": ("AlignmentDistribution", "available_backends", "resolve_backend"),
-    "ssnt.errors": (
-        "BackendError",
-        "ConfigError",
-        "DataError",
-        "ModelError",
-        "ShapeError",
-        "SsntError",
-        "StorageError",
-    ),
-    "ssnt.loss": ("SSNTLoss", "ssnt_loss"),
-    "ssnt.nn": ("SSNT",),
-    "ssnt.pipeline": ("EnsembleTransducer", "Transducer", "Transduction"),
-    "ssnt.sweeps": ("run_sweep",),
-    "ssnt.training": ("train",),
-    "ssnt.types": (
-        "BOS_ID",
-        "EOS_ID",
-        "PAD_ID",
-        "UNK_ID",
-        "Alignment",
-        "Batch",
-        "Example",
-        "Grid",
-        "Hypothesis",
-        "Posteriors",
-    ),
-    "ssnt.word_grid": ("linear_word_grid",),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-_PARTS = ("data", "decode", "dp", "metrics", "nn", "plots")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return import_module(f"ssnt.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'ssnt' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".config": ("Config", "ModelConfig", "load_config", "load_sweep_config"),
+        ".dp": ("AlignmentDistribution", "available_backends", "resolve_backend"),
+        ".errors": (
+            "BackendError",
+            "ConfigError",
+            "DataError",
+            "ModelError",
+            "ShapeError",
+            "SsntError",
+            "StorageError",
+        ),
+        ".loss": ("SSNTLoss", "ssnt_loss"),
+        ".nn": ("SSNT",),
+        ".pipeline": ("EnsembleTransducer", "Transducer", "Transduction"),
+        ".sweeps": ("run_sweep",),
+        ".training": ("train",),
+        ".types": (
+            "BOS_ID",
+            "EOS_ID",
+            "PAD_ID",
+            "UNK_ID",
+            "Alignment",
+            "Batch",
+            "Example",
+            "Grid",
+            "Hypothesis",
+            "Posteriors",
+        ),
+        ".word_grid": ("linear_word_grid",),
+    },
+    parts=("data", "decode", "dp", "metrics", "nn", "plots"),
+)
 
 __all__ = [
     "BOS_ID",

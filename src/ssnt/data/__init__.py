@@ -25,8 +25,9 @@ Every name is imported when it is first asked for, and none of these modules bri
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ssnt.data.batching import collate, plan_batches, plan_in_length_order, shard_of
@@ -52,44 +53,33 @@ if TYPE_CHECKING:
     )
     from ssnt.data.vocab import SymbolTable, TagTable, Vocabulary
 
-_HOMES = {
-    "batching": ("collate", "plan_batches", "plan_in_length_order", "shard_of"),
-    "check": ("CheckReport", "check_file"),
-    "filters": ("FilterReport", "Filters"),
-    "formats": ("FileFormat", "resolve_format"),
-    "lines": ("Problem", "numbered_lines"),
-    "prepared": ("Prepared", "prepare", "prepare_examples"),
-    "readers": ("files_of", "iterate", "read_examples"),
-    "references": ("PooledExample", "pool_references"),
-    "stats": ("Stats", "file_stats"),
-    "text": ("normalise",),
-    "units": (
-        "Bpe",
-        "Characters",
-        "Graphemes",
-        "Tokens",
-        "Unit",
-        "make_unit",
-        "train_bpe",
-        "unit_from_state",
-        "units_for",
-    ),
-    "vocab": ("SymbolTable", "TagTable", "Vocabulary"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'ssnt.data' has no attribute {name!r}")
-    value = getattr(import_module(f"ssnt.data.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".batching": ("collate", "plan_batches", "plan_in_length_order", "shard_of"),
+        ".check": ("CheckReport", "check_file"),
+        ".filters": ("FilterReport", "Filters"),
+        ".formats": ("FileFormat", "resolve_format"),
+        ".lines": ("Problem", "numbered_lines"),
+        ".prepared": ("Prepared", "prepare", "prepare_examples"),
+        ".readers": ("files_of", "iterate", "read_examples"),
+        ".references": ("PooledExample", "pool_references"),
+        ".stats": ("Stats", "file_stats"),
+        ".text": ("normalise",),
+        ".units": (
+            "Bpe",
+            "Characters",
+            "Graphemes",
+            "Tokens",
+            "Unit",
+            "make_unit",
+            "train_bpe",
+            "unit_from_state",
+            "units_for",
+        ),
+        ".vocab": ("SymbolTable", "TagTable", "Vocabulary"),
+    },
+)
 
 __all__ = [
     "Bpe",

@@ -25,8 +25,7 @@ torch; those scorers are imported when they are first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ssnt.decode.align import AlignmentFailure, PairAlignment, Segment, align, align_each
 from ssnt.decode.ensemble import EnsembleScorer
@@ -41,24 +40,17 @@ from ssnt.decode.run import Failure, decode
 from ssnt.decode.sample import sample
 from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer
 from ssnt.decode.stream import Stream, StreamBatch, StreamOptions, Update, open_streams
+from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ssnt.decode.model_scorer import ModelScorer, make_scorer
 
-_OF_TORCH = ("ModelScorer", "make_scorer")
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _OF_TORCH:
-        raise AttributeError(f"module 'ssnt.decode' has no attribute {name!r}")
-    value = getattr(import_module("ssnt.decode.model_scorer"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".model_scorer": ("ModelScorer", "make_scorer"),
+    },
+)
 
 __all__ = [
     "AlignmentFailure",

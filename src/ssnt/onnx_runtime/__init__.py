@@ -16,8 +16,9 @@ Importing this imports neither torch nor what trains and draws. Every name is im
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ssnt.onnx_runtime.directory import load
@@ -25,25 +26,14 @@ if TYPE_CHECKING:
     from ssnt.onnx_runtime.scorer import OnnxScorer
     from ssnt.onnx_runtime.transducer import OnnxTransducer
 
-_HOME = {
-    "ExportManifest": "manifest",
-    "OnnxScorer": "scorer",
-    "OnnxTransducer": "transducer",
-    "load": "directory",
-    "read_export": "manifest",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'ssnt.onnx_runtime' has no attribute {name!r}")
-    value = getattr(import_module(f"ssnt.onnx_runtime.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".manifest": ("ExportManifest", "read_export"),
+        ".scorer": ("OnnxScorer",),
+        ".transducer": ("OnnxTransducer",),
+        ".directory": ("load",),
+    },
+)
 
 __all__ = ["ExportManifest", "OnnxScorer", "OnnxTransducer", "load", "read_export"]

@@ -28,8 +28,9 @@ imported when it is first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ssnt.pipeline.base import TextTransducer
@@ -41,30 +42,19 @@ if TYPE_CHECKING:
     from ssnt.pipeline.text_streams import StreamAnswer, TextStreams
     from ssnt.pipeline.transducer import Transducer
 
-_HOMES = {
-    "base": ("TextTransducer",),
-    "ensemble": ("EnsembleTransducer",),
-    "per_tag": ("PerTagTransducer",),
-    "results": ("AlignedPair", "PairScore", "Streamed", "Transduction"),
-    "settings": ("SearchSettings", "StreamSettings"),
-    "text_stream": ("TextStream", "TextUpdate"),
-    "text_streams": ("StreamAnswer", "TextStreams"),
-    "transducer": ("Transducer",),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'ssnt.pipeline' has no attribute {name!r}")
-    value = getattr(import_module(f"ssnt.pipeline.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".base": ("TextTransducer",),
+        ".ensemble": ("EnsembleTransducer",),
+        ".per_tag": ("PerTagTransducer",),
+        ".results": ("AlignedPair", "PairScore", "Streamed", "Transduction"),
+        ".settings": ("SearchSettings", "StreamSettings"),
+        ".text_stream": ("TextStream", "TextUpdate"),
+        ".text_streams": ("StreamAnswer", "TextStreams"),
+        ".transducer": ("Transducer",),
+    },
+)
 
 __all__ = [
     "AlignedPair",

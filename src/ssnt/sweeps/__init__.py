@@ -13,24 +13,22 @@ module         what
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ssnt.sweeps.directory import sweep_config
     from ssnt.sweeps.result import SweepResult, Trial
     from ssnt.sweeps.run import run_sweep
 
-_HOMES = {"SweepResult": "result", "Trial": "result", "run_sweep": "run", "sweep_config": "directory"}
-
-
-def __getattr__(name: str) -> Any:
-    # torch and Lightning take seconds to import, and whoever reads a sweep's settings needs neither
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".result": ("SweepResult", "Trial"),
+        ".run": ("run_sweep",),
+        ".directory": ("sweep_config",),
+    },
+)
 
 __all__ = ["SweepResult", "Trial", "run_sweep", "sweep_config"]

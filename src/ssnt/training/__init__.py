@@ -27,29 +27,22 @@ module             what
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ssnt.interrupts import TrainingInterrupted
     from ssnt.training.fit import train
     from ssnt.training.run_directory import MAY_CHANGE, run_config
 
-_HOMES = {
-    "MAY_CHANGE": "ssnt.training.run_directory",
-    "TrainingInterrupted": "ssnt.interrupts",
-    "run_config": "ssnt.training.run_directory",
-    "train": "ssnt.training.fit",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # torch and Lightning take seconds to import, and whoever reads a run's settings needs neither
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".run_directory": ("MAY_CHANGE", "run_config"),
+        "ssnt.interrupts": ("TrainingInterrupted",),
+        ".fit": ("train",),
+    },
+)
 
 __all__ = ["MAY_CHANGE", "TrainingInterrupted", "run_config", "train"]
