@@ -13,8 +13,7 @@ from options import parser
 from results import Figure, Recorder, more
 
 from ssnt.config import ModelConfig
-from ssnt.decode import ModelScorer
-from ssnt.decode.stream import StreamOptions, open_streams
+from ssnt.decode import ModelScorer, StreamOptions, open_streams
 from ssnt.nn import SSNT
 from ssnt.types import EOS_ID, UNK_ID, Batch
 

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssnt.config import ModelConfig
-from ssnt.decode import ModelScorer
+from ssnt.decode import ModelScorer, Stream, StreamOptions, open_streams
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
-from ssnt.decode.stream import Stream, StreamOptions, open_streams
 from ssnt.errors import ConfigError, DataError, ModelError
 from ssnt.nn import SSNT
 from ssnt.types import EOS_ID, PAD_ID, Batch

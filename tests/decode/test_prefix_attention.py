@@ -10,7 +10,7 @@ import torch
 
 from decoding import SRC_VOCAB, all_outputs, random_model, random_sources, take
 from ssnt.config import ModelConfig
-from ssnt.decode import ModelScorer, SearchOptions, decode, make_scorer
+from ssnt.decode import ModelScorer, SearchOptions, StreamOptions, decode, make_scorer, open_streams
 from ssnt.decode.align import align
 from ssnt.decode.ensemble import EnsembleScorer
 from ssnt.decode.marginal import marginal_search
@@ -19,7 +19,6 @@ from ssnt.decode.path import path_search
 from ssnt.decode.prefix_attention import PrefixAttentionColumns, PrefixAttentionScorer
 from ssnt.decode.rows import Growing, join
 from ssnt.decode.sample import sample
-from ssnt.decode.stream import StreamOptions, open_streams
 from ssnt.errors import ModelError
 from ssnt.nn import build_model
 from ssnt.nn.prefix_attention import PrefixAttentionSSNT

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from decoding import all_outputs, random_model, random_sources, take
 from ssnt.config import ModelConfig
-from ssnt.decode import SearchOptions, make_scorer
+from ssnt.decode import SearchOptions, StreamOptions, make_scorer, open_streams
 from ssnt.decode.align import align
 from ssnt.decode.ensemble import EnsembleScorer
 from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
 from ssnt.decode.path import path_search
 from ssnt.decode.sample import sample
-from ssnt.decode.stream import StreamOptions, open_streams
 from ssnt.errors import ModelError
 from ssnt.nn import build_model
 from ssnt.nn.rnnt import RNNT

@@ -8,6 +8,7 @@ module             what
 ``path``           the paper's Algorithm 1 and its beam: the best output with its path
 ``online``         input-synchronous search over whole sources
 ``stream``         the same while the input arrives: committed and tentative output
+``stream_batch``   many streams stepped together; ``stream_options`` and ``stream_state`` are theirs
 ``sample``         ancestral sampling
 ``align``          given pairs: best path, posteriors, segments; ``formats`` writes them
 ``likelihood``     given pairs: their exact probabilities
@@ -39,7 +40,9 @@ from ssnt.decode.path import path_search
 from ssnt.decode.run import Failure, decode
 from ssnt.decode.sample import sample
 from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer
-from ssnt.decode.stream import Stream, StreamBatch, StreamOptions, Update, open_streams
+from ssnt.decode.stream import Stream
+from ssnt.decode.stream_batch import StreamBatch, Update, open_streams
+from ssnt.decode.stream_options import StreamOptions
 from ssnt.lazy import lazy_names
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ssnt.decode.options import SearchOptions
 from ssnt.decode.progress import first_progress, outputs, read_on
 from ssnt.decode.rounds import Rules
 from ssnt.decode.scorer import HearingT, SourceT, StateT, StreamingScorer, require_alignment
-from ssnt.decode.stream import Merge
+from ssnt.decode.stream_options import Merge
 from ssnt.errors import ConfigError
 from ssnt.types import Batch, Hypothesis
 

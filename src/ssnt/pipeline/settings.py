@@ -9,7 +9,7 @@ from typing import TypedDict
 from ssnt.config import Config
 from ssnt.decode import SearchOptions, StreamOptions
 from ssnt.decode.run import SearchName
-from ssnt.decode.stream import Merge
+from ssnt.decode.stream_options import Merge
 from ssnt.types import BOS_ID, PAD_ID, End
 
 _NEVER_WRITTEN = (PAD_ID, BOS_ID)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Stream, StreamingScorer, StreamOptions
-from ssnt.decode.stream import Update
+from ssnt.decode.stream_batch import Update
 from ssnt.errors import DataError, ModelError
 from ssnt.pipeline.arriving_text import ArrivingText
 from ssnt.types import UNK_ID, Hypothesis

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import StreamBatch, StreamingScorer, StreamOptions, open_streams
-from ssnt.decode.stream import Update, joined_updates
+from ssnt.decode.stream_batch import Update, joined_updates
 from ssnt.errors import DataError, ModelError
 from ssnt.pipeline.text_stream import TextSide, TextUpdate
 from ssnt.types import Hypothesis
