@@ -411,7 +411,7 @@ def test_few_word_distributions_are_needed(beam):
 def test_word_distributions_come_in_bounded_pieces(monkeypatch):
     model, batch = make_model("biSSNT+", vocab_size=30), make_batch(6, 4)
     expected = search(model, batch, beam=3, nbest=3, max_length=8)
-    monkeypatch.setattr("ssnt.decode.path.MAX_WORD_SCORES", 100)
+    monkeypatch.setattr("ssnt.decode.path_choice.MAX_WORD_SCORES", 100)
     scorer = CountingScorer(model)
     pieces = path_search(ModelScorer(model), batch, SearchOptions(beam=3, nbest=3, max_length=8))
     path_search(scorer, take_one(batch, 0), SearchOptions(beam=3, nbest=3, max_length=8))

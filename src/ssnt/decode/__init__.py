@@ -5,7 +5,7 @@ module             what
 =================  ==================================================================================
 ``run``            many sources through a search, checked one by one and batched by length
 ``marginal``       a beam over prefixes with their exact probabilities; the default
-``path``           the paper's Algorithm 1 and its beam: the best output with its path
+``path``           the paper's Algorithm 1 and its beam: the best output with its path; ``path_choice`` its cells
 ``online``         input-synchronous search over whole sources
 ``stream``         the same while the input arrives: committed and tentative output
 ``stream_batch``   many streams stepped together; ``stream_options`` and ``stream_state`` are theirs
