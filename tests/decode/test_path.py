@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ssnt.config import VARIANTS, ModelConfig
 from ssnt.decode import ModelScorer, SearchOptions
-from ssnt.decode.path import _choose, _Limits, path_search
+from ssnt.decode.path import path_search
+from ssnt.decode.path_choice import Limits, choose
 from ssnt.decode.scorer import TopWords, top_words
 from ssnt.errors import ConfigError
 from ssnt.nn import SSNT
@@ -353,8 +354,8 @@ def test_cells_find_their_best_continuations_among_all(beam, threshold):
         columns = TableOfWords(batch, count, src_size, vocab_size)
         log_writing = -3.0 * torch.rand(batch, count, src_size).double()
         log_writing[torch.rand(batch, count, src_size) < 0.2] = -math.inf
-        limits = _Limits(torch.full((batch,), above).double(), -4.0, threshold)
-        chosen = _choose(columns, log_writing, limits, blocked, beam)
+        limits = Limits(torch.full((batch,), above).double(), -4.0, threshold)
+        chosen = choose(columns, log_writing, limits, blocked, beam)
         keep = limits.admit(chosen.log_probs, chosen.log_probs.amax(dim=(1, 2)))
         assert columns.evaluated < log_writing.numel()
 

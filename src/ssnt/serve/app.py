@@ -26,7 +26,7 @@ from ssnt.serve.openapi import describe
 from ssnt.serve.problems import ProblemError, tell_problems
 from ssnt.serve.reference import reference_page
 from ssnt.serve.schemas import AlignRequest, Input, Pair, ScoreRequest, TransduceRequest, parse
-from ssnt.serve.settings import ServeSettings
+from ssnt.serve.settings import ServeSettings, address_of
 from ssnt.serve.sockets import Sockets
 from ssnt.serve.streams import StreamPools
 from ssnt.types import Example
@@ -303,5 +303,4 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
         host, port = request.scope.get("server") or ("127.0.0.1", 8000)  # our own address, not what a client says it is
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        return Response(reference_page(app.openapi(), address), media_type=_MEDIA_TYPES["html"])
+        return Response(reference_page(app.openapi(), address_of(host, port)), media_type=_MEDIA_TYPES["html"])

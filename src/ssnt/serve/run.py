@@ -18,7 +18,7 @@ from ssnt.serve.logs import log_event, start_logging
 from ssnt.serve.memory import keep_few_shapes
 from ssnt.serve.models import ServedModel
 from ssnt.serve.protocol import limited_protocol, limited_socket
-from ssnt.serve.settings import ServeSettings
+from ssnt.serve.settings import ServeSettings, address_of
 
 
 class _Server(uvicorn.Server):
@@ -71,7 +71,7 @@ def serve(
     listening = _listen(host, port)
     _allow_many_files(limits.max_connections + limits.max_streams)
     start_logging()
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    address = address_of(host, listening.getsockname()[1])
     config = uvicorn.Config(
         app,
         http=limited_protocol(limits),

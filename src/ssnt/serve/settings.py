@@ -104,6 +104,11 @@ class ServeSettings:
                 )
 
 
+def address_of(host: str, port: int) -> str:
+    """What a browser calls a service that listens there; an IPv6 address stands in brackets."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def _is_origin(text: str) -> bool:
     """Whether a browser could send this as the origin of a page: no path, no slash at the end, all in small letters."""
     try:
