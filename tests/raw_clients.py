@@ -59,7 +59,7 @@ def tcp_of(server: Running) -> list[str]:
 
 
 def handshake(
-    server: Running, more: str = "", path: str = "/v1/stream", buffer: int = 0
+    server: Running, more: str = "", path: str = "/v1/stream", buffer: int = 0, host: str | None = None
 ) -> tuple[socket.socket, bytes]:
     sock = socket.socket()
     if buffer:
@@ -67,8 +67,9 @@ def handshake(
     sock.settimeout(60)
     sock.connect(("127.0.0.1", server.port))
     key = base64.b64encode(os.urandom(16)).decode()
+    host = host or f"127.0.0.1:{server.port}"
     sock.sendall(
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n{more}\r\n".encode()
     )
     raw = b""

@@ -13,6 +13,7 @@ from serving import PROBLEM, client_of, served, service, settings_of
 from ssnt.errors import ConfigError
 from ssnt.serve import Limits, ServeSettings, is_loopback, make_app
 from ssnt.serve.guard import is_same_site
+from ssnt.serve.run import _with_own_names
 
 
 def tagged(*tags: str) -> dict[str, Any]:
@@ -160,6 +161,49 @@ def test_what_is_no_origin_is_refused(origin):
     """No browser would ever send it, so it would let nobody in."""
     with pytest.raises(ConfigError, match="cors_origins"):
         ServeSettings(cors_origins=(origin,))
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("localhost", True),
+        ("localhost:8000", True),
+        ("LOCALHOST.:8000", True),
+        ("[::1]:8000", True),
+        ("evil.example", False),
+        ("localhost.evil.example:8000", False),
+        ("[", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("sign", ["origin", "sec-fetch-site"])
+def test_browsers_must_ask_by_a_name_that_is_ours(host, is_known, sign):
+    """A page of ``evil.example`` whose name means this machine is of the same origin for its browser."""
+
+    async def run() -> None:
+        async with service("copy", host_names=("localhost", "::1")) as client:
+            for path in ("/", "/v1/models"):
+                answer = await client.get(path, headers={"host": host, sign: f"http://{host}"})
+                assert answer.status_code == (200 if is_known else 421)
+                assert is_known or "--allow-host" in answer.json()["detail"]
+                assert (await client.get(path, headers={"host": host})).status_code == 200  # no browser
+
+    asyncio.run(run())
+
+
+def test_names_matter_where_being_here_is_all_it_takes():
+    local = ("localhost", "127.0.0.1", "::1")
+    given = ServeSettings(host_names=("example.org",))
+    assert _with_own_names(ServeSettings(), "127.0.0.1").host_names == (*local, "127.0.0.1")
+    assert _with_own_names(ServeSettings(token="t"), "127.0.0.1").host_names == ()
+    assert _with_own_names(ServeSettings(), "0.0.0.0").host_names == ()
+    assert _with_own_names(given, "0.0.0.0").host_names == (*local, "0.0.0.0", "example.org")
+
+
+@pytest.mark.parametrize("name", ["", "Example.org", "http://example.org", "example.org:80", "a/b", "[::1]"])
+def test_what_is_no_name_of_a_host_is_refused(name):
+    with pytest.raises(ConfigError, match="host_names"):
+        ServeSettings(host_names=(name,))
 
 
 def test_head_is_get_without_the_body():

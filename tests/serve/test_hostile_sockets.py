@@ -169,6 +169,12 @@ def test_pages_of_other_sites_cannot_open_a_socket(quick, origin):
     assert not [line for line in quick.lines() if "Traceback" in line]
 
 
+def test_a_page_whose_name_means_this_machine_cannot(quick):
+    _, raw = handshake(quick, f"Origin: http://evil.example:{quick.port}\r\n", host=f"evil.example:{quick.port}")
+    assert status_of(raw) == 421
+    assert "--allow-host" in detail_of(raw)
+
+
 def test_our_own_page_can(quick):
     assert until(lambda: no_sockets(quick))
     sock, raw = handshake(quick, f"Origin: http://127.0.0.1:{quick.port}\r\n")

@@ -35,6 +35,12 @@ def serve(
         list[str] | None,
         typer.Option("--cors-origin", metavar="ORIGIN", help="A site whose pages may use it.", show_default=False),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="NAME", help="A name that browsers may ask for it by.", show_default=False
+        ),
+    ] = None,
     window: Annotated[
         float, typer.Option("--window", min=0.0, metavar="MS", help="How long an input waits for others.")
     ] = 3.0,
@@ -66,7 +72,12 @@ def serve(
 
     limits = Limits(max_streams=max_streams, max_text_length=max_text_length, max_inputs=max_inputs, max_beam=max_beam)
     settings = ServeSettings(
-        limits, window_ms=window, max_batch=max_batch, token=token, cors_origins=tuple(cors_origin or ())
+        limits,
+        window_ms=window,
+        max_batch=max_batch,
+        token=token,
+        cors_origins=tuple(cors_origin or ()),
+        host_names=tuple(allow_host or ()),
     )
     check_address(host, port)
     if token is None and not is_loopback(host):

@@ -51,6 +51,23 @@ def is_same_site(headers: Headers, allowed: Collection[str]) -> bool:
         return False
 
 
+def check_host(headers: Headers, settings: ServeSettings) -> None:
+    """Refuses a browser that asks for the service by a name that is not its own; programs may call it anything.
+
+    Raises:
+        ProblemError: It does.
+    """
+    is_browser = "origin" in headers or "sec-fetch-site" in headers
+    if not settings.host_names or not is_browser:
+        return
+    try:
+        name = (urlsplit(f"//{headers.get('host', '')}").hostname or "").removesuffix(".")
+    except ValueError:  # it is no address at all
+        name = ""
+    if name not in settings.host_names:
+        raise ProblemError(421, "the service does not go by this name; if it should, start it with --allow-host NAME")
+
+
 class Guard:
     """The outermost layer of the app.
 
@@ -98,6 +115,7 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         try:
+            check_host(headers, self._settings)
             is_guarded = scope["path"].startswith(_GUARDED) and scope["method"] != "OPTIONS"
             if is_guarded and not is_token_right(self._settings, bearer(headers)):
                 raise ProblemError(401, "send the service's token: Authorization: Bearer TOKEN")

@@ -8,6 +8,7 @@ import math
 import resource
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -64,7 +65,7 @@ def serve(
     Raises:
         ConfigError: The address cannot be listened at.
     """
-    settings = settings or ServeSettings()
+    settings = _with_own_names(settings or ServeSettings(), host)
     limits = settings.limits
     keep_few_shapes()
     app = make_app(models, settings)
@@ -116,6 +117,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _with_own_names(settings: ServeSettings, host: str) -> ServeSettings:
+    """The settings with the names of this machine, if names matter: some are given, or being here is all it takes."""
+    if not settings.host_names and (settings.token is not None or not is_loopback(host)):
+        return settings
+    return replace(settings, host_names=("localhost", "127.0.0.1", "::1", host.lower(), *settings.host_names))
 
 
 def _listen(host: str, port: int) -> socket.socket:

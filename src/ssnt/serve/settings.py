@@ -76,6 +76,9 @@ class ServeSettings:
         token: What clients must send as ``Authorization: Bearer TOKEN``; None: nothing.
         cors_origins: Origins whose pages may use the service, like ``https://example.org``, or ``*`` for all; none by
             default.
+        host_names: Names that browsers may ask for the service by, without a port; none: any. A page elsewhere can make
+            its own name mean this machine (DNS rebinding), but its browser says which name it used. :func:`serve` adds
+            those of this machine if only this machine can connect, and there is no token.
         drain_seconds: How long the service waits for its clients when it is told to stop.
     """
 
@@ -84,6 +87,7 @@ class ServeSettings:
     max_batch: int = 64
     token: str | None = field(default=None, repr=False)
     cors_origins: tuple[str, ...] = ()
+    host_names: tuple[str, ...] = ()
     drain_seconds: float = 30.0
 
     def __post_init__(self) -> None:
@@ -102,11 +106,22 @@ class ServeSettings:
                 raise ConfigError(
                     f"cors_origins: expected SCHEME://HOST or SCHEME://HOST:PORT as browsers send it, got {origin!r}"
                 )
+        for name in self.host_names:
+            if not _is_host_name(name):
+                raise ConfigError(f"host_names: expected a name in small letters, without a port, got {name!r}")
 
 
 def address_of(host: str, port: int) -> str:
     """What a browser calls a service that listens there; an IPv6 address stands in brackets."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _is_host_name(text: str) -> bool:
+    """Whether a browser could send this, without a port, as the name of a machine: all in small letters."""
+    try:
+        return bool(text) and urlsplit(address_of(text, 80)).hostname == text
+    except ValueError:
+        return False
 
 
 def _is_origin(text: str) -> bool:
