@@ -98,6 +98,11 @@ QUICK_PROCESSES = {
 """Tests that start many processes, each of which would import everything."""
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: some tests of the service mostly wait for something to time out."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(item, "originalname", None) in QUICK_PROCESSES:
