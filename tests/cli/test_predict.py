@@ -26,6 +26,17 @@ def test_text_is_one_output_a_line(run: Run, place: Path):
     assert done.out == "ABC\nFADE\nBAD\nZAB\nÄB\n"
 
 
+def test_several_models_answer_together(run: Run, place: Path):
+    assert run("predict", "model,model", "words.txt").out == run("predict", "model", "words.txt").out
+    assert run("predict", "model,model", "words.txt", "--workers", "2").out.startswith("ABC\nFADE\n")
+    done = run("predict", "model,model", "words.txt", "--align")
+    assert done.code == 2
+    assert "an ensemble has none" in done.err
+    assert run("predict", "model,none", "words.txt").code == 2
+    accuracy, of_both = (run("evaluate", name, "test.tsv", "--json").out for name in ("model", "model,model"))
+    assert json.loads(accuracy)[0]["value"] == json.loads(of_both)[0]["value"]
+
+
 def test_standard_input_is_the_default(run: Run, place: Path):
     for arguments in (["predict", "model"], ["predict", "model", "-"]):
         assert run(*arguments, stdin="abc\nfad").out == "ABC\nFAD\n"

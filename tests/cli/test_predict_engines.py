@@ -33,7 +33,7 @@ from ssnt.types import Example
 
 from conftest import require
 
-SETTINGS = BulkSettings("model", "", "cpu", "words.txt")
+SETTINGS = BulkSettings(("model",), ("",), "cpu", "words.txt")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def settings_for(directory: Path, **more: Any) -> BulkSettings:
-    return BulkSettings(str(directory), model_sha256(directory), "cpu", "words.txt", **more)
+    return BulkSettings((str(directory),), (model_sha256(directory),), "cpu", "words.txt", **more)
 
 
 def done(settings: BulkSettings, stop: Stop | None = None) -> dict[str, Any]:

@@ -13,15 +13,15 @@ def load_transducer(model: str, device: str = "cpu") -> Transducer:
     """Loads a model, and gives torch as many threads as suit its size, unless the environment says how many.
 
     Args:
-        model: A model directory, or a name on the Hugging Face hub.
+        model: A model directory, a name on the Hugging Face hub, or several of these, split by commas: their ensemble.
         device: Where it runs.
     """
     import torch
 
-    from ssnt.pipeline import Transducer
+    from ssnt.pipeline.loading import find_models, load_models
     from ssnt.training.threads import thread_count
 
-    transducer = Transducer.from_pretrained(model, device=device)
+    transducer = load_models(find_models(model), device)
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(thread_count(transducer.config))
     return transducer

@@ -244,7 +244,7 @@ class Prediction:
         request = self._request
         plan = plan_search(transducer.config, search=request.search, beam=request.beam, nbest=request.nbest)
         return {
-            "the model's SHA-256": self._settings.sha256,
+            "the model's SHA-256": ",".join(self._settings.sha256),
             **{f"the version of {name}": version for name, version in versions().items()},
             _THREADS: _set_threads(request, self._target.begun, self._engine),
             "--device": request.device,
@@ -288,12 +288,12 @@ def _engine(request: Request) -> Engine | None:
 
 def _bulk_settings(request: Request) -> BulkSettings:
     from ssnt.pipeline.bulk import BulkSettings, model_sha256
-    from ssnt.pipeline.hub import find_directory
+    from ssnt.pipeline.loading import find_models
 
-    directory = os.path.abspath(find_directory(request.model))
+    directories = find_models(request.model)
     return BulkSettings(
-        model=directory,
-        sha256=model_sha256(directory),
+        models=directories,
+        sha256=tuple(map(model_sha256, directories)),
         device=request.device,
         path=request.file,
         search=request.search,

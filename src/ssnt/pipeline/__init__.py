@@ -18,6 +18,7 @@ module                what
 ``refusals``          what a model cannot do by its kind, and what to train instead
 ``inputs``            examples to numbers, with what is wrong with them
 ``hub``               models on the Hugging Face hub
+``loading``           one model by its name, or several as their ensemble
 ``bulk``              the lines of a long file, a chunk at a time, here or as jobs of an engine
 ``prediction_lines``  outputs as lines of text
 ====================  ==================================================================================

@@ -21,6 +21,8 @@ from ssnt.engines.base import DONE, STOPPED, Job, Report, failed
 from ssnt.errors import ModelError, SsntError
 from ssnt.files import sha256_of
 from ssnt.interrupts import Stop, StopNow
+from ssnt.pipeline.ensemble import EnsembleTransducer
+from ssnt.pipeline.loading import load_models
 from ssnt.pipeline.prediction_lines import PredictionLines
 from ssnt.pipeline.transducer import Transducer
 from ssnt.types import Example
@@ -33,8 +35,8 @@ class BulkSettings:
     """What the outputs depend on, besides the inputs.
 
     Attributes:
-        model: The model directory. Workers on other machines find it under the same path.
-        sha256: What :func:`model_sha256` says of it.
+        models: The model's directory, or those of an ensemble. Workers on other machines find the same paths.
+        sha256: What :func:`model_sha256` says of each.
         device: Where the model runs.
         path: The file that the inputs are read from, for messages.
         search: The search; None: the model's.
@@ -45,8 +47,8 @@ class BulkSettings:
         align: Whether alignments are written too.
     """
 
-    model: str
-    sha256: str
+    models: tuple[str, ...]
+    sha256: tuple[str, ...]
     device: str
     path: str
     search: SearchName | None = None
@@ -89,7 +91,7 @@ def answer_chunk(transducer: Transducer, chunk: Sequence[Example | Problem], set
     """
     if settings.align and not transducer.has_alignment:
         raise ModelError(
-            f"alignments: {transducer.config.model.name!r} has none; leave --align out, or train a model that has "
+            f"alignments: {_kind(transducer)} has none; leave --align out, or train a model that has "
             "them, such as biSSNT+ (ssnt train --model biSSNT+)"
         )
     found = iter(
@@ -150,7 +152,7 @@ def predict_job(order: dict[str, Any], tell: Callable[[Report], None], stop: Sto
     chunk = [_read_line(line) for line in order["lines"]]
     try:
         with stop.giving_up_allowed():
-            transducer = _loaded(settings.model, settings.sha256, settings.device)
+            transducer = _loaded(tuple(settings.models), tuple(settings.sha256), settings.device)
             answer = answer_chunk(transducer, chunk, settings)
     except StopNow:
         return {"state": STOPPED}
@@ -163,6 +165,10 @@ def read_answer(report: Report) -> Answer:
     """The answer that a job has reported."""
     problems = tuple(Problem(*one) for one in report["problems"])
     return Answer(report["text"], report["lines"], problems, report["unknown"], report["unknown_tags"])
+
+
+def _kind(transducer: Transducer) -> str:
+    return "an ensemble" if isinstance(transducer, EnsembleTransducer) else repr(transducer.config.model.name)
 
 
 def _named(found: dict[str, str]) -> str:
@@ -181,18 +187,20 @@ def _problem_to_list(problem: Problem) -> list[Any]:
 
 
 @lru_cache(maxsize=1)
-def _loaded(directory: str, sha256: str, device: str) -> Transducer:
+def _loaded(directories: tuple[str, ...], sha256: tuple[str, ...], device: str) -> Transducer:
     """Loads a model once, and refuses one that is not what it was when the work began.
 
     Raises:
         ModelError: There is no such model here, or it is another one.
     """
-    if not Path(directory).is_dir():
-        raise ModelError(
-            f"{directory}: there is no such model directory where the worker is; put it into a place that all "
-            "machines see under the same path"
-        )
-    transducer = Transducer.from_pretrained(directory, device=device)
-    if model_sha256(directory) != sha256:
-        raise ModelError(f"{directory}: is not the model that the run was started with; was it replaced meanwhile?")
+    for one in directories:
+        if not Path(one).is_dir():
+            raise ModelError(
+                f"{one}: there is no such model directory where the worker is; put it into a place that all machines "
+                "see under the same path"
+            )
+    transducer = load_models(directories, device)
+    for one, expected in zip(directories, sha256, strict=True):
+        if model_sha256(one) != expected:
+            raise ModelError(f"{one}: is not the model that the run was started with; was it replaced meanwhile?")
     return transducer

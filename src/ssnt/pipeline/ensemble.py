@@ -106,7 +106,7 @@ class EnsembleTransducer(Transducer):
     def _require_alignment(self, what: str) -> None:
         raise ModelError(
             f"{what}: expected a single model, got an ensemble, whose models need not agree on an alignment; it "
-            "scores, and transduces with search='marginal'; for all else use one of .members"
+            "scores, and transduces with search='marginal'; for all else use a single one"
         )
 
     @contextmanager
