@@ -45,9 +45,8 @@ def detail_of(raw: bytes) -> str:
 
 
 def head(length: int | str, path: str = "/v1/transduce", more: str = "") -> bytes:
-    return (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
-    ).encode()
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"]
+    return ("\r\n".join(lines) + f"\r\n{more}\r\n").encode()
 
 
 def tcp_of(server: Running) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -124,3 +125,13 @@ __all__ = [
     "make_transducer",
     "make_vocabulary",
 ]
+
+
+def shaken(transducer: Transducer, seed: int) -> Transducer:
+    """A copy of the model with somewhat other weights."""
+    transducer = copy.deepcopy(transducer)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in transducer.model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return transducer

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.plan import Trial
+from experiments.plan import Trial, table_of
 from experiments.reporting.gathered import Gathered
 from experiments.reporting.markdown import duration, table
 
@@ -19,8 +19,10 @@ _MOST_HASHES = 12
 def provenance(gathered: Gathered) -> str:
     """The command, commits, settings, seeds and training time of a table, and what is missing of it."""
     rows = gathered.rows
+    members = [key for group in gathered.groups for trial in group.trials for key in trial.members]
+    tables = dict.fromkeys([*map(table_of, members), gathered.table])  # what measures models needs them
     lines = [
-        f"- Command: `python -m experiments run {gathered.table}`, then `python -m experiments report`. "
+        f"- Command: `python -m experiments run {' '.join(tables)}`, then `python -m experiments report`. "
         f"Data: `experiments/{gathered.table}/results.csv` and `outcomes.jsonl`."
     ]
     if rows:

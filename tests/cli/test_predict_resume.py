@@ -24,7 +24,8 @@ from ssnt.cli import chunk_run, prediction_run, resumable_output
 from ssnt.cli.resumable_output import Done, Place, ResumableOutput
 from ssnt.errors import ModelError, StorageError
 from ssnt.files import sync
-from ssnt.pipeline import bulk
+from ssnt.pipeline import Transducer, bulk
+from transducers import shaken
 
 CHUNK = 4  # lines
 ARGUMENTS = ("predict", "model", "many.txt", "--batch-size", "2", "--beam", "2", "--out", "out.txt")
@@ -210,6 +211,23 @@ def test_an_interrupt_while_the_model_is_loaded_says_what_to_do(run: Run, many: 
         assert run("predict", "model", "many.txt").err == "ssnt: stopped\n"
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_ensemble_goes_on_with_the_models_it_was_begun_with(run: Run, many: Path, break_at: Break):
+    shaken(Transducer.from_pretrained("model"), 1).save_pretrained("other")
+    shaken(Transducer.from_pretrained("model"), 2).save_pretrained("third")
+    arguments = ["predict", "model,other", *ARGUMENTS[2:]]
+    assert run(*arguments).code == 1
+    expected = Path("out.txt").read_bytes()
+    break_at(3, interrupt())
+    assert run(*arguments).code == 130
+    for models in ("model,third", "other,model", "model"):
+        done = run("predict", models, *ARGUMENTS[2:], "--resume")
+        assert done.code == 2
+        assert ("the SHA-256 of model 1" in done.err) is (models != "model,third")
+        assert "the SHA-256 of model 2" in done.err
+    assert run(*arguments, "--resume").code == 1
+    assert Path("out.txt").read_bytes() == expected
 
 
 def test_packed_input_goes_on(run: Run, whole: Callable[..., bytes], break_at: Break, many: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from pathlib import Path
 
@@ -16,19 +15,9 @@ from ssnt.evaluation import evaluate_model
 from ssnt.nn import build_model
 from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
 from ssnt.types import Example
-from transducers import copying_transducer, make_config
+from transducers import copying_transducer, make_config, shaken
 
 TEXTS = ["abc", "f", "deadbe", "bc"]
-
-
-def shaken(transducer: Transducer, seed: int) -> Transducer:
-    """A copy of the model with somewhat other weights."""
-    transducer = copy.deepcopy(transducer)
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for parameter in transducer.model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return transducer
 
 
 def test_one_member_answers_as_it_does_alone():

@@ -9,15 +9,16 @@ import pytest
 from ssnt.errors import ModelError
 from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
 from ssnt.pipeline.loading import find_models, load_models
-from transducers import copying_transducer
+from transducers import copying_transducer, shaken
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with three models, of which the third has another vocabulary, and the second a comma in its name."""
+    """A directory with models, one of which has a comma in its name, and one another vocabulary."""
     monkeypatch.chdir(tmp_path)
     copying_transducer().save_pretrained("one")
-    copying_transducer().save_pretrained("two,three")
+    shaken(copying_transducer(), 1).save_pretrained("two,three")
+    shaken(copying_transducer(), 2).save_pretrained("four")
     copying_transducer(tags=("X", "Y")).save_pretrained("tagged")
     return tmp_path
 
@@ -36,10 +37,12 @@ def test_no_place_may_be_empty(place: Path, name: str):
 
 def test_several_are_an_ensemble(place: Path):
     assert type(load_models(find_models("one"))) is Transducer
-    both = load_models(find_models("one,one"))
+    both = load_models(find_models("one,four"))
     assert isinstance(both, EnsembleTransducer)
-    (alone,), (joined,) = (model.score([("ab", "AB")]) for model in (load_models(["one"]), both))
-    assert joined == pytest.approx(alone)
+    pairs = [("ab", "gab"), ("fed", "gfed")]
+    members = [Transducer.from_pretrained(name) for name in ("one", "four")]
+    assert both.score(pairs) == EnsembleTransducer(members).score(pairs)
+    assert all(both.score(pairs) != one.score(pairs) for one in members)
 
 
 def test_models_that_do_not_fit_are_named(place: Path):
@@ -48,15 +51,16 @@ def test_models_that_do_not_fit_are_named(place: Path):
 
 
 def test_those_with_a_model_for_each_tag_set_are_joined_tag_set_by_tag_set(place: Path):
-    def make(*tags: str) -> None:
-        members = {(tag,): copying_transducer() for tag in tags}
-        PerTagTransducer(members, copying_transducer().config).save_pretrained("".join(tags))
+    def make(name: str, tags: str, seed: int) -> None:
+        members = {(tag,): shaken(copying_transducer(), seed) for tag in tags}
+        PerTagTransducer(members, copying_transducer().config).save_pretrained(name)
 
-    make("X", "Y")
-    both = load_models(find_models("XY,XY"))
+    make("first", "XY", 1)
+    make("second", "XY", 2)
+    both = load_models(find_models("first,second"))
     assert isinstance(both, PerTagTransducer)
-    assert all(isinstance(one, EnsembleTransducer) for one in both.models.values())
-    assert both.transduce(["ab"], [["Y"]])[0].text == copying_transducer().transduce(["ab"])[0].text
-    make("X")
+    expected = EnsembleTransducer([shaken(copying_transducer(), seed) for seed in (1, 2)])
+    assert both.score([("ab", "gab")], [["Y"]]) == expected.score([("ab", "gab")])
+    make("third", "X", 3)
     with pytest.raises(ModelError, match="tag sets"):
-        load_models(find_models("XY,X"))
+        load_models(find_models("first,third"))

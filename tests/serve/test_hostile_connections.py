@@ -38,10 +38,10 @@ def test_a_client_that_sends_nothing_or_half_is_let_go(quick):
     cases: list[tuple[bytes, int]] = [
         (b"", 0),
         (b"P", 408),
-        (b"POST /v1/transduce HTTP/1.1\r\nHost: x\r\n", 408),
+        (b"POST /v1/transduce HTTP/1.1\r\nHost: localhost\r\n", 408),
         (head(100), 408),
         (head(100) + b'{"inputs"', 408),
-        (b"POST /v1/transduce HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", 408),
+        (b"POST /v1/transduce HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", 408),
     ]
     with contextlib.ExitStack() as stack:
         socks = [stack.enter_context(quick.connect()) for _ in cases]
@@ -74,7 +74,7 @@ def test_a_body_that_comes_a_byte_at_a_time_has_as_long_as_any(quick):
 
 def test_a_connection_without_a_next_request_is_let_go(quick):
     with quick.connect() as sock:
-        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert sock.recv(65536).startswith(b"HTTP/1.1 200")
         seconds, raw = seconds_until_closed(sock)
         assert seconds < 20
@@ -153,7 +153,7 @@ def test_a_head_without_an_end_is_431(quick, start):
 def test_trailers_without_an_end_are_refused(quick):
     before = quick.memory()
     with quick.connect() as sock:
-        sock.sendall(b"POST /v1/transduce HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ")
+        sock.sendall(b"POST /v1/transduce HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ")
         with contextlib.suppress(ConnectionError):
             for _ in range(1000):
                 sock.sendall(b"x" * 65536)
@@ -166,7 +166,7 @@ def test_tiny_chunks_are_only_slow(quick):
     text = b'{"inputs": ["abc"]}'.ljust(30_000)
     with quick.connect() as sock:
         sock.sendall(
-            b"POST /v1/transduce HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            b"POST /v1/transduce HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n" + b"".join(b"1\r\n%c\r\n" % byte for byte in text) + b"0\r\n\r\n"
         )
         raw = received(sock)
@@ -180,7 +180,7 @@ def test_requests_without_number_and_no_reading_are_cut_off(quick):
         sock.settimeout(30)
         with contextlib.suppress(ConnectionError):
             for _ in range(400):
-                sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+                sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
             pytest.fail("it took 400,000 requests")
     assert quick.memory() - before < 150_000_000
     assert quick.is_well()
@@ -188,7 +188,9 @@ def test_requests_without_number_and_no_reading_are_cut_off(quick):
 
 def test_a_few_requests_at_once_are_answered_in_order(quick):
     with quick.connect() as sock:
-        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nothing HTTP/1.1\r\nHost: x\r\n\r\n" * 10)
+        sock.sendall(
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10
+        )
         raw = b""
         while raw.count(b"HTTP/1.1 ") < 20:
             raw += sock.recv(65536)
@@ -203,6 +205,20 @@ def test_a_client_that_leaves_before_the_first_of_its_requests_is_answered_is_no
             assert until(quick.is_well)  # by then the first is being answered
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     time.sleep(2)
+    assert quick.is_well()
+    assert not [line for line in quick.lines() if json.loads(line)["level"] == "error"]
+
+
+def test_a_socket_is_not_opened_while_an_answer_is_owed(quick):
+    """It would be written into the socket."""
+    body = json.dumps({"inputs": ["abcdef" * 10] * 100}).encode()
+    upgrade = (
+        b"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    )
+    with quick.connect() as sock:
+        sock.sendall(head(len(body)) + body + upgrade)
+        assert received(sock) == b""
     assert quick.is_well()
     assert not [line for line in quick.lines() if json.loads(line)["level"] == "error"]
 
@@ -246,7 +262,7 @@ def test_more_connections_than_allowed_are_refused(quick):
             raw = received(sock)
             assert status_of(raw) == 503
             assert b"retry-after: 5" in raw
-        socks[0].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        socks[0].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert status_of(received(socks[0])) in (200, 408)
     assert until(lambda: quick.get("/healthz").status_code == 200)
 

@@ -202,11 +202,11 @@ def test_a_socket_that_never_reads_is_dropped_and_slows_nobody(quick):
 
 def test_logs_are_json_lines_whatever_clients_send(quick):
     nasty = [
-        b"GET /\x1b[31m HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /%0a%7b%22event%22:1%7d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"GET /\x1b[31m HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /%0a%7b%22event%22:1%7d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
         b"GET /?a=%0d%0a\xff HTTP/1.1\r\nHost: \x1b[0m\r\nConnection: close\r\n\r\n",
-        b'POST /v1/transduce HTTP/1.1\r\nHost: x\r\nX: "\xe2\x80\xa8\xff"\r\nConnection: close\r\n\r\n',
-        b'MKCOL / HTTP/1.1\r\nHost: x\r\nUser-Agent: {"event": 1}\r\nConnection: close\r\n\r\n',
+        b'POST /v1/transduce HTTP/1.1\r\nHost: localhost\r\nX: "\xe2\x80\xa8\xff"\r\nConnection: close\r\n\r\n',
+        b'MKCOL / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {"event": 1}\r\nConnection: close\r\n\r\n',
     ]
     for sent in nasty:
         with quick.connect() as sock:

@@ -103,7 +103,7 @@ def test_requests_that_are_on_their_way_are_answered(served_models):
     with running(served_models, "copy") as server:
         half, slow, idle, silent = (server.connect() for _ in range(4))
         with half, slow, idle, silent:
-            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(65536).startswith(b"HTTP/1.1 200")
             half.sendall(head(len(BODY)))
             slow.sendall(head(len(BODY)) + BODY[:10])

@@ -15,7 +15,7 @@ from ssnt.cli.options import (
     FormatOfModelOption,
     JsonOption,
     MetricsOption,
-    ModelArgument,
+    ModelsArgument,
     PairsArgument,
     ResamplesOption,
     SearchOption,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: ModelArgument,
+    model: ModelsArgument,
     file: PairsArgument,
     metrics: MetricsOption = None,
     search: SearchOption = None,

@@ -13,7 +13,7 @@ from ssnt.cli.options import (
     BatchSizeOption,
     DeviceOption,
     FormatOfModelOption,
-    ModelArgument,
+    ModelsArgument,
     OutOption,
     PairsArgument,
     SourceColumnOption,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def loglik(
-    model: ModelArgument,
+    model: ModelsArgument,
     file: PairsArgument,
     out: OutOption = None,
     batch_size: BatchSizeOption = 64,

@@ -64,8 +64,11 @@ def _metric_names(incomplete: str) -> Iterator[str]:
 
 
 ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model directory, or the name of a model on the Hugging Face hub.")
+]
+ModelsArgument = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A model directory or a name on the Hugging Face hub; A,B,C: an ensemble."),
+    typer.Argument(metavar="MODEL", help="A model directory or a name on the Hugging Face hub; A,B: their ensemble."),
 ]
 PairsArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="A file of pairs (.gz is unpacked); - is standard input.")

@@ -14,7 +14,7 @@ from ssnt.cli.options import (
     DeviceOption,
     EngineOption,
     InputFormatOption,
-    ModelArgument,
+    ModelsArgument,
     SearchOption,
     SourceColumnOption,
     TagsColumnOption,
@@ -64,7 +64,7 @@ _WorkersOption = Annotated[
 
 
 def predict(
-    model: ModelArgument,
+    model: ModelsArgument,
     file: _FileArgument = "-",
     search: SearchOption = None,
     beam: BeamOption = None,

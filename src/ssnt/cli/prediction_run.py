@@ -236,6 +236,12 @@ class Prediction:
             self._kept = output.kept
             raise
 
+    def _models_named(self) -> dict[str, str]:
+        """The models by what they are, and not by where; each by itself, so that a message can say which is another."""
+        if len(self._settings.sha256) == 1:
+            return {"the model's SHA-256": self._settings.sha256[0]}
+        return {f"the SHA-256 of model {place}": one for place, one in enumerate(self._settings.sha256, start=1)}
+
     def _journal_settings(self, transducer: Transducer, data: DataConfig) -> dict[str, Any]:
         """What outputs depend on, by the names that users know."""
         from ssnt.pipeline.bulk import versions
@@ -244,7 +250,7 @@ class Prediction:
         request = self._request
         plan = plan_search(transducer.config, search=request.search, beam=request.beam, nbest=request.nbest)
         return {
-            "the model's SHA-256": ",".join(self._settings.sha256),
+            **self._models_named(),
             **{f"the version of {name}": version for name, version in versions().items()},
             _THREADS: _set_threads(request, self._target.begun, self._engine),
             "--device": request.device,

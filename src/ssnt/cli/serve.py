@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
 def serve(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL...", help="Model directories, or names on the hub; NAME=MODEL names one."),
+        typer.Argument(
+            metavar="MODEL...", help="Model directories, or names on the hub; NAME=MODEL names one, A,B is an ensemble."
+        ),
     ],
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: PortOption = 8000,
@@ -38,7 +39,7 @@ def serve(
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
-            "--allow-host", metavar="NAME", help="A name that browsers may ask for it by.", show_default=False
+            "--allow-host", metavar="NAME", help="A further name that it may be asked for by.", show_default=False
         ),
     ] = None,
     window: Annotated[
@@ -106,8 +107,8 @@ def _load(model: str, device: str) -> ServedModel:
     from ssnt.serve import ServedModel
 
     name, equals, place = model.partition("=")
-    if not equals or Path(model).exists():
-        name, place = Path(os.path.abspath(model)).name if Path(model).exists() else model, model
+    if not equals or os.path.exists(model):
+        name, place = os.path.basename(os.path.abspath(model)) if os.path.exists(model) else model, model
     if not name or not name.isprintable():
         raise ConfigError(f"models: expected NAME=MODEL with a name that can be printed, got {model!r}")
     return ServedModel(name, load_transducer(place, device))

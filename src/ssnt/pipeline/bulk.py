@@ -21,7 +21,6 @@ from ssnt.engines.base import DONE, STOPPED, Job, Report, failed
 from ssnt.errors import ModelError, SsntError
 from ssnt.files import sha256_of
 from ssnt.interrupts import Stop, StopNow
-from ssnt.pipeline.ensemble import EnsembleTransducer
 from ssnt.pipeline.loading import load_models
 from ssnt.pipeline.prediction_lines import PredictionLines
 from ssnt.pipeline.transducer import Transducer
@@ -90,8 +89,10 @@ def answer_chunk(transducer: Transducer, chunk: Sequence[Example | Problem], set
         ModelError: The model cannot search in this way, or has no alignments to write.
     """
     if settings.align and not transducer.has_alignment:
+        if len(settings.models) > 1:
+            raise ModelError("alignments: an ensemble has none; leave --align out, or use a single model")
         raise ModelError(
-            f"alignments: {_kind(transducer)} has none; leave --align out, or train a model that has "
+            f"alignments: {transducer.config.model.name!r} has none; leave --align out, or train a model that has "
             "them, such as biSSNT+ (ssnt train --model biSSNT+)"
         )
     found = iter(
@@ -165,10 +166,6 @@ def read_answer(report: Report) -> Answer:
     """The answer that a job has reported."""
     problems = tuple(Problem(*one) for one in report["problems"])
     return Answer(report["text"], report["lines"], problems, report["unknown"], report["unknown_tags"])
-
-
-def _kind(transducer: Transducer) -> str:
-    return "an ensemble" if isinstance(transducer, EnsembleTransducer) else repr(transducer.config.model.name)
 
 
 def _named(found: dict[str, str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from ssnt.errors import ModelError
 from ssnt.pipeline.ensemble import EnsembleTransducer
@@ -25,7 +24,7 @@ def find_models(name: str) -> tuple[str, ...]:
     Raises:
         ModelError: There is no such directory, and it cannot be had from the hub.
     """
-    names = name.split(",") if "," in name and not Path(name).exists() else [name]
+    names = name.split(",") if "," in name and not os.path.exists(name) else [name]
     if not all(names):
         raise ModelError(f"{name!r}: expected a model, or several split by commas, got none in one place")
     return tuple(os.path.abspath(find_directory(one)) for one in names)

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ssnt.serve.logs import log_event
 from ssnt.serve.measures import Measures
 from ssnt.serve.problems import ProblemError, problem_of
-from ssnt.serve.settings import ServeSettings
+from ssnt.serve.settings import ServeSettings, is_ip_address
 
 _GUARDED = ("/v1/", "/metrics")
 _LINGER = 2.0
@@ -52,19 +52,21 @@ def is_same_site(headers: Headers, allowed: Collection[str]) -> bool:
 
 
 def check_host(headers: Headers, settings: ServeSettings) -> None:
-    """Refuses a browser that asks for the service by a name that is not its own; programs may call it anything.
+    """Refuses who asks for the service by a name that is not its own.
+
+    A page elsewhere can make its own name mean this machine (DNS rebinding); for its browser the service is then a part
+    of its site. An address in place of a name cannot be made to mean anything else.
 
     Raises:
-        ProblemError: It does.
+        ProblemError: The name is another one.
     """
-    is_browser = "origin" in headers or "sec-fetch-site" in headers
-    if not settings.host_names or not is_browser:
+    if not settings.host_names or "host" not in headers:
         return
     try:
-        name = (urlsplit(f"//{headers.get('host', '')}").hostname or "").removesuffix(".")
+        name = (urlsplit(f"//{headers['host']}").hostname or "").removesuffix(".")
     except ValueError:  # it is no address at all
         name = ""
-    if name not in settings.host_names:
+    if name not in settings.host_names and not is_ip_address(name):
         raise ProblemError(421, "the service does not go by this name; if it should, start it with --allow-host NAME")
 
 

@@ -41,6 +41,7 @@ _PROBLEMS = {
     408: "The body did not come in time.",
     413: "The body is too large.",
     415: "The body is not said to be JSON.",
+    421: "The service is asked for by a name that is not its own.",
     422: "The request, or every input in it, cannot be used.",
     503: "Too much is waiting to be worked on, or the service stops.",
 }

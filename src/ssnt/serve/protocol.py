@@ -153,6 +153,13 @@ class GuardedProtocol(_ReadsInTime, HttpToolsProtocol):
         """No further request has come."""
         self._close()
 
+    def handle_websocket_upgrade(self) -> None:
+        """The client wants a socket; not while it is owed an answer, which would be written into it."""
+        if self._unanswered:
+            self.transport.abort()
+        else:
+            super().handle_websocket_upgrade()
+
     def send_400_response(self, msg: str) -> None:
         """What has come is not HTTP."""
         if not self._is_idle():  # an answer may be half written

@@ -19,7 +19,7 @@ from ssnt.serve.logs import log_event, start_logging
 from ssnt.serve.memory import keep_few_shapes
 from ssnt.serve.models import ServedModel
 from ssnt.serve.protocol import limited_protocol, limited_socket
-from ssnt.serve.settings import ServeSettings, address_of
+from ssnt.serve.settings import ServeSettings, address_of, is_ip_address
 
 
 class _Server(uvicorn.Server):
@@ -112,18 +112,20 @@ def check_address(host: str, port: int) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to an address."""
+    """Whether only this machine can connect to an address, or to what a name means."""
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
 
 
 def _with_own_names(settings: ServeSettings, host: str) -> ServeSettings:
     """The settings with the names of this machine, if names matter: some are given, or being here is all it takes."""
     if not settings.host_names and (settings.token is not None or not is_loopback(host)):
         return settings
-    return replace(settings, host_names=("localhost", "127.0.0.1", "::1", host.lower(), *settings.host_names))
+    own = ("localhost",) if is_ip_address(host) or not host else ("localhost", host.lower())
+    return replace(settings, host_names=(*own, *settings.host_names))
 
 
 def _listen(host: str, port: int) -> socket.socket:

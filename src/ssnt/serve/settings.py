@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from dataclasses import dataclass, field, fields
 from urllib.parse import urlsplit
 
 from ssnt.errors import ConfigError
+
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,7 @@ class ServeSettings:
         token: What clients must send as ``Authorization: Bearer TOKEN``; None: nothing.
         cors_origins: Origins whose pages may use the service, like ``https://example.org``, or ``*`` for all; none by
             default.
-        host_names: Names that browsers may ask for the service by, without a port; none: any. A page elsewhere can make
-            its own name mean this machine (DNS rebinding), but its browser says which name it used. :func:`serve` adds
+        host_names: Names that the service may be asked for by, besides addresses; none: any. :func:`serve` adds
             those of this machine if only this machine can connect, and there is no token.
         drain_seconds: How long the service waits for its clients when it is told to stop.
     """
@@ -107,8 +110,11 @@ class ServeSettings:
                     f"cors_origins: expected SCHEME://HOST or SCHEME://HOST:PORT as browsers send it, got {origin!r}"
                 )
         for name in self.host_names:
-            if not _is_host_name(name):
-                raise ConfigError(f"host_names: expected a name in small letters, without a port, got {name!r}")
+            if not _HOST_NAME.fullmatch(name):
+                raise ConfigError(
+                    f"host_names: expected a name as browsers send it, in small letters, without a port or a dot at "
+                    f"its end (xn-- for other scripts; there is no *), got {name!r}"
+                )
 
 
 def address_of(host: str, port: int) -> str:
@@ -116,12 +122,13 @@ def address_of(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _is_host_name(text: str) -> bool:
-    """Whether a browser could send this, without a port, as the name of a machine: all in small letters."""
+def is_ip_address(text: str) -> bool:
+    """Whether this is an address, and no name."""
     try:
-        return bool(text) and urlsplit(address_of(text, 80)).hostname == text
+        ipaddress.ip_address(text)
     except ValueError:
         return False
+    return True
 
 
 def _is_origin(text: str) -> bool:
