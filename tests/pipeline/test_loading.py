@@ -24,9 +24,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_name_is_one_model_or_several(place: Path):
-    assert find_models("one") == (str(place / "one"),)
-    assert find_models("two,three") == (str(place / "two,three"),)  # there is such a directory
-    assert find_models("one,tagged,one") == tuple(str(place / name) for name in ("one", "tagged", "one"))
+    assert find_models("one") == ("one",)
+    assert find_models("two,three") == ("two,three",)  # there is such a directory
+    assert find_models(f"one,{place / 'tagged'},one") == ("one", str(place / "tagged"), "one")
 
 
 @pytest.mark.parametrize("name", ["one,", ",one", "one,,tagged", ""])

@@ -296,7 +296,7 @@ def _bulk_settings(request: Request) -> BulkSettings:
     from ssnt.pipeline.bulk import BulkSettings, model_sha256
     from ssnt.pipeline.loading import find_models
 
-    directories = find_models(request.model)
+    directories = tuple(map(os.path.abspath, find_models(request.model)))  # workers may be elsewhere
     return BulkSettings(
         models=directories,
         sha256=tuple(map(model_sha256, directories)),

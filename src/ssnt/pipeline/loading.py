@@ -19,7 +19,7 @@ def find_models(name: str) -> tuple[str, ...]:
         name: A directory, a name on the Hugging Face hub, or several of these, split by commas.
 
     Returns:
-        Their full paths.
+        Their paths, as they were given.
 
     Raises:
         ModelError: There is no such directory, and it cannot be had from the hub.
@@ -27,7 +27,7 @@ def find_models(name: str) -> tuple[str, ...]:
     names = name.split(",") if "," in name and not os.path.exists(name) else [name]
     if not all(names):
         raise ModelError(f"{name!r}: expected a model, or several split by commas, got none in one place")
-    return tuple(os.path.abspath(find_directory(one)) for one in names)
+    return tuple(str(find_directory(one)) for one in names)
 
 
 def load_models(directories: Sequence[str], device: str = "cpu") -> Transducer:
