@@ -105,10 +105,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", cores + 1))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(item, "originalname", None) in QUICK_PROCESSES:
             item.fixturenames.append("quick_processes")  # markers are too late for it here
+    if hasattr(
+        config, "workerinput"
+    ):  # one of several processes: what takes long is begun first, so that all end together
+        items.sort(key=lambda item: (not item.get_closest_marker("xdist_group"), not item.get_closest_marker("slow")))
 
 
 @pytest.fixture(scope="session")
