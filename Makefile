@@ -29,8 +29,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## Train on the embedded sample, evaluate, stream, draw: into demo/
 	@$(PY) -m ssnt quickstart --out demo --overwrite
 
-# One process a core and one besides (tests/conftest.py), of one thread each: thread pools on the same cores slow each
-# other down. Tests that need a Ray cluster are one group, so that there is one cluster.
+# One process a core and one thread a process: two thread pools on the same cores slow each other down. Tests that need a
+# Ray cluster are one group, so that there is one cluster.
 test: $(STAMP) ## Run all tests, the slow ones too (PYTEST_ARGS="-k name" narrows)
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto --dist loadgroup -m "" $(PYTEST_ARGS)
 

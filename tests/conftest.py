@@ -98,13 +98,6 @@ QUICK_PROCESSES = {
 """Tests that start many processes, each of which would import everything."""
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: some tests of the service mostly wait for something to time out."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", cores + 1))
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(item, "originalname", None) in QUICK_PROCESSES:
