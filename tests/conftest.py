@@ -102,9 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if getattr(item, "originalname", None) in QUICK_PROCESSES:
             item.fixturenames.append("quick_processes")  # markers are too late for it here
-    if hasattr(
-        config, "workerinput"
-    ):  # one of several processes: what takes long is begun first, so that all end together
+    if hasattr(config, "workerinput"):  # one of several processes
+        # what takes long is begun first, so that all end together
         items.sort(key=lambda item: (not item.get_closest_marker("xdist_group"), not item.get_closest_marker("slow")))
 
 
