@@ -188,15 +188,15 @@ def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[
     if name in made:
         return made[name]
     elsewhere, _, other = name.partition("/")
-    systems = _read(elsewhere)["systems"] if other and elsewhere != table else []
+    plan = _read(elsewhere) if other and elsewhere != table else {"systems": []}
     # one that is itself made of others is not looked for, so that no two plans can be made of each other
-    found = [one for one in systems if one["name"] == other and "made_of" not in one]
+    found = [one for one in plan["systems"] if one["name"] == other and "made_of" not in one]
     if not found:
         raise ConfigError(
             f"{table}/{PLAN}: {system['name']!r} is made of {name!r}, which is neither a system above it nor the "
             "TABLE/SYSTEM of another plan that is trained"
         )
-    return list(_trials(elsewhere, _read(elsewhere), found[0], {}))
+    return list(_trials(elsewhere, plan, found[0], {}))
 
 
 def types_of(dataset: str) -> list[str]:

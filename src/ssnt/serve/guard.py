@@ -51,23 +51,21 @@ def is_same_site(headers: Headers, allowed: Collection[str]) -> bool:
         return False
 
 
-def check_host(headers: Headers, settings: ServeSettings) -> None:
-    """Refuses who asks for the service by a name that is not its own.
+def host_objection(headers: Headers, settings: ServeSettings) -> ProblemError | None:
+    """Why a client is not served that asks for the service by a name that is not its own.
 
     A page elsewhere can make its own name mean this machine (DNS rebinding); for its browser the service is then a part
     of its site. An address in place of a name cannot be made to mean anything else.
-
-    Raises:
-        ProblemError: The name is another one.
     """
     if not settings.host_names or "host" not in headers:
-        return
+        return None
     try:
         name = (urlsplit(f"//{headers['host']}").hostname or "").removesuffix(".")
     except ValueError:  # it is no address at all
         name = ""
-    if name not in settings.host_names and not is_ip_address(name):
-        raise ProblemError(421, "the service does not go by this name; if it should, start it with --allow-host NAME")
+    if name in settings.host_names or is_ip_address(name):
+        return None
+    return ProblemError(421, "the service does not go by this name; if it should, start it with --allow-host NAME")
 
 
 class Guard:
@@ -117,7 +115,8 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         try:
-            check_host(headers, self._settings)
+            if problem := host_objection(headers, self._settings):
+                raise problem
             is_guarded = scope["path"].startswith(_GUARDED) and scope["method"] != "OPTIONS"
             if is_guarded and not is_token_right(self._settings, bearer(headers)):
                 raise ProblemError(401, "send the service's token: Authorization: Bearer TOKEN")

@@ -14,7 +14,7 @@ import pydantic
 from pydantic_core import to_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from ssnt.serve.guard import bearer, check_host, is_same_site, is_token_right
+from ssnt.serve.guard import bearer, host_objection, is_same_site, is_token_right
 from ssnt.serve.logs import log_event
 from ssnt.serve.measures import Measures
 from ssnt.serve.models import Models
@@ -69,9 +69,7 @@ class Sockets:
 
     def _objection(self, socket: WebSocket) -> ProblemError | None:
         """Why a client is not let in, if it is not."""
-        try:
-            check_host(socket.headers, self.settings)
-        except ProblemError as problem:
+        if problem := host_objection(socket.headers, self.settings):
             return problem
         if not is_same_site(socket.headers, self.settings.cors_origins):
             return ProblemError(403, "pages of this origin may not use the service")
