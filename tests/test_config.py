@@ -57,7 +57,7 @@ def test_a_config_is_a_value():
         ({"hidden_size": 0}, "setting 'hidden_size': expected a value greater than 0, got 0"),
         ({"src_vocab_size": 3}, "setting 'src_vocab_size': expected a value greater than 3, got 3"),
         ({"bidirectional": 1}, "setting 'bidirectional': expected a valid boolean, got 1"),
-        ({"transition": "x"}, "setting 'transition': expected 'neural' or 'geometric', got 'x'"),
+        ({"transition": 1}, "setting 'transition': expected 'neural' or 'geometric', got 1"),
         ({"input_dropout": 1.0}, "setting 'input_dropout': expected a value less than 1, got 1.0"),
         ({"output_dropout": float("nan")}, "setting 'output_dropout': expected a finite number, got nan"),
         (
@@ -81,6 +81,16 @@ def test_a_wrong_setting_is_explained(settings: dict[str, object], message: str)
         with pytest.raises(ConfigError) as caught:
             build()
         assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [("nueral", "; did you mean 'neural'?"), ("GEOMETRIC", "; did you mean 'geometric'?"), ("x", ""), ("", "")],
+)
+def test_the_value_that_may_be_meant_is_named(value: str, hint: str):
+    with pytest.raises(ConfigError) as caught:
+        ModelConfig(**SIZES, transition=value)
+    assert str(caught.value) == f"setting 'transition': expected 'neural' or 'geometric', got {value!r}{hint}"
 
 
 def test_a_missing_setting_is_named():

@@ -173,6 +173,10 @@ def test_overrides_are_read_as_yaml_or_text(override: str, section: str, name: s
         ("data.source_column=-1", "setting 'data.source_column': expected a value greater than 0, got -1"),
         ('data.train="\\q"', "not valid YAML: found unknown escape character 'q'"),
         ("search.search=online", "setting 'search.search': expected 'marginal' or 'path' for a bidirectional model"),
+        (
+            "search.search=marginl",
+            "setting 'search.search': expected 'marginal', 'path' or 'online', got 'marginl'; did you mean 'marginal'?",
+        ),
         ("out=' '", "setting 'out': expected the name of a directory, got ' '"),
     ],
 )

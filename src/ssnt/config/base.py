@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, Union, get_args, get_ori
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ssnt.errors import ConfigError
+from ssnt.errors import ConfigError, nearest_name
 
 
 class Settings(BaseModel):
@@ -134,7 +134,15 @@ def _explain(details: Any, cls: type[BaseModel]) -> str:
     expected = str(details["msg"]).removeprefix("Input should be ")
     if expected.startswith(("greater", "less")):
         expected = f"a value {expected}"
-    return f"setting {key!r}: expected {expected}, got {details['input']!r}"
+    return f"setting {key!r}: expected {expected}, got {details['input']!r}{_meant(details)}"
+
+
+def _meant(details: Any) -> str:
+    """Which of a fixed choice of values may be meant."""
+    if details["type"] != "literal_error" or not isinstance(details["input"], str):
+        return ""
+    nearest = nearest_name(details["input"], re.findall(r"'([^']*)'", details["ctx"]["expected"]))
+    return "" if nearest is None else f"; did you mean {nearest!r}?"
 
 
 def _without_alternatives(cls: type[BaseModel], keys: list[str]) -> list[str]:
