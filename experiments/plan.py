@@ -3,8 +3,8 @@
 A plan has the ``metrics`` that are measured (the first one is the table's), ``base`` settings, and ``systems``. A
 system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with ``per_type:
 true``, as one for each tag set; or it is ``made_of`` the models of another system, of this table or, as
-``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search. A plan with ``by_request: true`` is
-done only if its table is named.
+``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search, on those of that system's data sets
+that it names, or else the plan. A plan with ``by_request: true`` is done only if its table is named.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _trials(
     }
     name = system["name"]
     if "made_of" in system:
-        yield from _measurements(table, system, made, common)
+        yield from _measurements(table, plan, system, made, common)
         return
     datasets = system.get("datasets", plan.get("datasets", []))
     for seed in system.get("seeds", plan.get("seeds", [1])):  # a second seed when all sets have a first
@@ -167,19 +167,42 @@ def _trials(
 
 
 def _measurements(
-    table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]], common: Mapping[str, Any]
+    table: str,
+    plan: Mapping[str, Any],
+    system: Mapping[str, Any],
+    made: Mapping[str, Sequence[Trial]],
+    common: Mapping[str, Any],
 ) -> Iterator[Trial]:
     """An ensemble of all seeds of another system for each data set, or each of its models in another search."""
     groups: dict[tuple[str, str], list[Trial]] = {}
-    wanted, seeds = system.get("datasets"), system.get("seeds")
-    for trial in _members(table, system, made):
-        if (wanted is None or trial.dataset in wanted) and (seeds is None or trial.seed in seeds):
-            groups.setdefault((trial.dataset, trial.tags), []).append(trial)
+    for trial in _chosen(table, plan, system, _members(table, system, made)):
+        groups.setdefault((trial.dataset, trial.tags), []).append(trial)
     is_ensemble = not (system.get("search") or system.get("stream"))
     for (dataset, tags), members in groups.items():
         for some in [members] if is_ensemble else [[one] for one in members]:
             keys = tuple(one.key for one in some)
             yield Trial(table, system["name"], dataset, tags, some[0].seed, members=keys, **common)
+
+
+def _chosen(
+    table: str, plan: Mapping[str, Any], system: Mapping[str, Any], members: Sequence[Trial]
+) -> Sequence[Trial]:
+    """Of what a system is made of, the data sets and seeds that it names, or else the plan's data sets.
+
+    Raises:
+        ConfigError: It names one that is not there, or nothing is left.
+    """
+    for key, name in (("datasets", "dataset"), ("seeds", "seed")):
+        there = list(dict.fromkeys(getattr(one, name) for one in members))
+        wanted = system.get(key, plan.get(key, there) if key == "datasets" else there)
+        missing = [one for one in wanted if one not in there]
+        if missing and (key in system or len(missing) == len(wanted)):
+            raise ConfigError(
+                f"{table}/{PLAN}: the {key} of {system['name']!r} are to be some of {there}, which "
+                f"{system['made_of']!r} has, got {missing}; leave them out, or train on them there"
+            )
+        members = [one for one in members if getattr(one, name) in wanted]
+    return members
 
 
 def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -114,10 +115,11 @@ def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Pa
     assert rows[trials[2].key].test == pytest.approx(signs.count("1") / len(signs))
 
 
-def _add_table(home: Path, made_of: str) -> None:
+def _add_table(home: Path, made_of: str, *, of_plan: dict[str, Any] | None = None, **of_system: Any) -> None:
     """A second table, made of models of the first."""
     (home / "other").mkdir(exist_ok=True)
-    plan = {"metrics": ["accuracy"], "systems": [{"name": "again", "made_of": made_of, "search": {"beam": 1}}]}
+    system = {"name": "again", "made_of": made_of, "search": {"beam": 1}, **of_system}
+    plan = {"metrics": ["accuracy"], "systems": [system], **(of_plan or {})}
     (home / "other" / "plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
 
 
@@ -137,6 +139,46 @@ def test_a_table_may_measure_the_models_of_another(home: Path, tmp_path: Path) -
 def test_a_system_made_of_what_there_is_not_is_refused(home: Path, name: str) -> None:
     _add_table(home, name)
     with pytest.raises(ConfigError, match="made of"):
+        trials_of("other")
+
+
+def _add_dataset(home: Path) -> None:
+    path = home / "toy" / "plan.yaml"
+    plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    path.write_text(yaml.safe_dump({**plan, "datasets": ["inflection/toy", "inflection/more"]}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("of_system", "of_plan", "wanted"),
+    [
+        ({}, {}, ["inflection/toy", "inflection/more"]),
+        ({"datasets": ["inflection/more"]}, {}, ["inflection/more"]),
+        ({}, {"datasets": ["inflection/more", "g2p/other"]}, ["inflection/more"]),  # a plan's are of all its systems
+        ({"datasets": ["inflection/toy"]}, {"datasets": ["inflection/more"]}, ["inflection/toy"]),
+    ],
+)
+def test_models_of_others_are_measured_on_the_data_sets_that_are_named(
+    home: Path, of_system: dict[str, Any], of_plan: dict[str, Any], wanted: list[str]
+) -> None:
+    _add_dataset(home)
+    _add_table(home, "toy/one", of_plan=of_plan, **of_system)
+    found = [(one.dataset, one.seed) for one in trials_of("other")]
+    assert found == [(name, seed) for name in wanted for seed in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("of_system", "of_plan", "missing"),
+    [
+        ({"datasets": ["inflection/toy", "g2p/other"]}, {}, "datasets of 'again' .*'toy/one' has, got .'g2p/other'"),
+        ({}, {"datasets": ["g2p/other"]}, "datasets of 'again' .*'toy/one' has, got .'g2p/other'"),
+        ({"seeds": [1, 3]}, {}, "seeds of 'again' are to be some of .1, 2., .* got .3"),
+    ],
+)
+def test_data_sets_and_seeds_that_the_models_do_not_have_are_refused(
+    home: Path, of_system: dict[str, Any], of_plan: dict[str, Any], missing: str
+) -> None:
+    _add_table(home, "toy/one", of_plan=of_plan, **of_system)
+    with pytest.raises(ConfigError, match=missing):
         trials_of("other")
 
 
