@@ -12,7 +12,7 @@ PACKAGE = "ssnt"
 # below it and, as long as no cycle arises, the other parts of its own layer. Parts need not exist yet.
 LAYERS = (
     {"__about__", "arrays", "errors", "files", "huge_pages", "interrupts", "lazy", "types"},
-    {"config", "data", "dp", "engines", "metrics"},
+    {"config", "data", "dp", "engines", "metrics", "symbols"},
     {
         "_numba_emission",
         "_numba_words",

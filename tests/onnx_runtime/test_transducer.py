@@ -250,8 +250,8 @@ def test_symbols_outside_of_the_vocabulary_are_named(pairs: dict[str, Both]):
         ([[5, 2], [2, 0]], [3, 1], r"src_lens\[0\] must be between 1 and 2"),
         ([[5, 2], [2, 0]], [2], r"src_lens must have shape \(2,\)"),
         ([[5, 2]], [2.0], "src_lens must have an integer dtype"),
-        ([[5.0, 2.0]], [2], r"src: expected int64 \(B, I\), got float64 of shape \(1, 2\)"),
-        ([5, 2], [2, 1], r"src: expected int64 \(B, I\), got int64 of shape \(2,\)"),
+        ([[5.0, 2.0]], [2], "src: expected dtype int64, got float64; "),
+        ([5, 2], [2, 1], r"src: expected shape \(B, I\), got \(2,\); "),
         (np.zeros((0, 3), np.int64), np.zeros(0, np.int64), r"src: .* with no empty axis, got shape \(0, 3\)"),
         (np.zeros((2, 0), np.int64), [1, 1], r"src: .* with no empty axis, got shape \(2, 0\)"),
     ],
@@ -272,7 +272,7 @@ def test_no_stream_and_no_prefix_are_refused(pairs: dict[str, Both]):
     source = scorer.read(Batch(wrapped(np.array([[5, 2]])), wrapped(np.array([2]))))
     with pytest.raises(ShapeError, match=r"symbols: .* with no empty axis"):
         scorer.advance(source, scorer.start(source), nothing, nothing, nothing)
-    with pytest.raises(ShapeError, match=r"src: expected an array int64 .*, got Tensor"):
+    with pytest.raises(ShapeError, match=r"src: expected an array \(B, I\), got Tensor"):
         scorer.read(Batch(torch.tensor([[5, 2]]), torch.tensor([2])))
 
 

@@ -1,4 +1,4 @@
-"""Checks of what comes into the model.
+"""Checks of what comes into the model, besides :func:`ssnt.symbols.check_symbols`.
 
 Shapes, dtypes and devices are always checked. Values are checked on the CPU only: on a GPU it would make
 the host wait for the device at every batch.
@@ -10,25 +10,7 @@ import torch
 from torch import Tensor
 
 from ssnt.dp.checks import checked_lengths, require_tensor
-from ssnt.errors import DataError, ModelError, ShapeError
-from ssnt.types import PAD_ID, UNK_ID
-
-
-def check_symbols(name: str, symbols: Tensor, axes: tuple[str, ...], vocab_size: int) -> None:
-    """Checks a tensor of symbols, padding included, against its axes and vocabulary."""
-    _check_int64(name, symbols, axes)
-    if symbols.device.type != "cpu" or symbols.numel() == 0:
-        return
-    wrong = (symbols < 0) | (symbols >= vocab_size)
-    if bool(wrong.any()):
-        where = wrong.nonzero()[0].tolist()
-        hint = f"map unknown symbols to UNK_ID ({UNK_ID}) and pad with PAD_ID ({PAD_ID})"
-        if name == "features":
-            hint = f"leave unknown tags out, and pad with PAD_ID ({PAD_ID})"
-        raise DataError(
-            f"{name}: expected symbols from 0 to {vocab_size - 1} (a vocabulary of {vocab_size}), "
-            f"got {int(symbols[tuple(where)])} at {where}; {hint}"
-        )
+from ssnt.errors import ModelError, ShapeError
 
 
 def check_lengths(name: str, lens: Tensor, of: str, sequences: Tensor) -> None:
@@ -73,14 +55,3 @@ def check_condition(condition: Tensor | None, size: int, batch_size: int) -> Non
             f"condition: expected {f'shape ({batch_size}, {size})' if size else 'None'}, got shape "
             f"{tuple(condition.shape)}; build the module with the condition_size it is to be used with"
         )
-
-
-def _check_int64(name: str, values: Tensor, axes: tuple[str, ...]) -> None:
-    if values.dim() != len(axes):
-        expected = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
-        raise ShapeError(
-            f"{name}: expected shape {expected}, got {tuple(values.shape)}; "
-            "the batch axis comes first, also for a single pair"
-        )
-    if values.dtype != torch.int64:
-        raise ShapeError(f"{name}: expected dtype torch.int64, got {values.dtype}; convert it with .long()")

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ssnt.errors import ShapeError
-from ssnt.nn.checks import check_symbols
 from ssnt.nn.recurrent import SymbolLSTM
+from ssnt.symbols import check_symbols
 from ssnt.types import BOS_ID
 
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from ssnt.errors import ModelError
-from ssnt.nn.checks import check_lengths, check_symbols
+from ssnt.nn.checks import check_lengths
 from ssnt.nn.recurrent import LSTMState, StateT, Step, SymbolLSTM
+from ssnt.symbols import check_symbols
 
 
 class Encoder(Protocol):

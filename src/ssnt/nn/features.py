@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ssnt.nn.checks import check_symbols
+from ssnt.symbols import check_symbols
 from ssnt.types import PAD_ID
 
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ssnt.nn.checks import check_condition, check_same_batch, check_symbols
+from ssnt.nn.checks import check_condition, check_same_batch
 from ssnt.nn.dropout import Dropout
+from ssnt.symbols import check_symbols
 
 
 class State(Protocol):

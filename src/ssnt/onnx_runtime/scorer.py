@@ -11,11 +11,12 @@ import numpy as np
 from ssnt.arrays import NUMPY, Array, NumpyDevice, wrapped
 from ssnt.decode.columns import FactoredSource, LogDecisions, ModelColumns, SourceWords
 from ssnt.dp.checks import checked_lengths, require_count
-from ssnt.errors import DataError, ModelError, ShapeError
+from ssnt.errors import ModelError, ShapeError
 from ssnt.onnx_runtime.layout import DECISIONS, DECODER_STEP, ENCODER, ENCODER_STEP, FEATURES
 from ssnt.onnx_runtime.manifest import Sizes
 from ssnt.onnx_runtime.sessions import Session
-from ssnt.types import BOS_ID, PAD_ID, UNK_ID, Batch, Grid
+from ssnt.symbols import check_symbols
+from ssnt.types import BOS_ID, Batch, Grid
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,7 +106,7 @@ class OnnxScorer:
             ShapeError: Sources or lengths are no batch.
             ModelError: There are tags for a model without, or none for a model with tags.
         """
-        check_symbols("src", batch.src, ("B", "I"), self._sizes.source_symbols)
+        _check_symbols("src", batch.src, ("B", "I"), self._sizes.source_symbols)
         count, src_size = batch.src.shape
         src_lens = checked_lengths("src_lens", batch.src_lens, count, src_size, "src", NUMPY)
         condition = self._condition(batch.features, count)
@@ -120,7 +121,7 @@ class OnnxScorer:
 
     def advance(self, source: OnnxSource, state: OnnxState, rows: Tensor, items: Tensor, symbols: Tensor) -> OnnxState:
         """Takes ``rows`` of a state, which belong to sources ``items``, and appends ``symbols``."""
-        check_symbols("symbols", symbols, ("N",), self.vocab_size)
+        _check_symbols("symbols", symbols, ("N",), self.vocab_size)
         condition = None if source.condition is None else source.condition[items]
         return self._stepped(symbols, state.hidden.index_select(0, rows), state.cell.index_select(0, rows), condition)
 
@@ -132,7 +133,7 @@ class OnnxScorer:
 
     def grid(self, source: OnnxSource, tgt: Tensor, tgt_lens: Tensor) -> Grid:
         """The lattices of given outputs ``(B, J)``, one a source."""
-        check_symbols("tgt", tgt, ("B", "J"), self.vocab_size)
+        _check_symbols("tgt", tgt, ("B", "J"), self.vocab_size)
         state = self.start(source)
         states = [state]
         for j in range(tgt.shape[1] - 1):
@@ -158,7 +159,7 @@ class OnnxScorer:
 
     def hear(self, symbols: Tensor, hearing: OnnxHearing) -> tuple[OnnxSource, OnnxHearing]:
         """Reads one symbol (S,) of each stream."""
-        check_symbols("symbols", symbols, ("S",), self._sizes.source_symbols)
+        _check_symbols("symbols", symbols, ("S",), self._sizes.source_symbols)
         step = self._encoder_step()
         logits, transition, hidden, cell = step(symbols, hearing.hidden, hearing.cell, hearing.condition)
         words = SourceWords.of(logits[:, None])
@@ -192,7 +193,7 @@ class OnnxScorer:
             raise ModelError(f"features: expected {expected}, got {got}")
         if features is None:
             return None
-        check_symbols("features", features, ("B", "F"), self._sizes.tags)
+        _check_symbols("features", features, ("B", "F"), self._sizes.tags)
         if len(features) != count:
             raise ShapeError(
                 f"features: expected {count} rows, one for each source, got shape {tuple(features.shape)}; give every "
@@ -210,7 +211,7 @@ class OnnxScorer:
         return self._sessions[ENCODER_STEP]
 
 
-def check_symbols(name: str, symbols: Any, axes: tuple[str, ...], vocab_size: int) -> None:
+def _check_symbols(name: str, symbols: Any, axes: tuple[str, ...], vocab_size: int) -> None:
     """Refuses what is no array of symbols, and symbols that the model does not have.
 
     Nothing at all is refused too, unless it is tags: ONNX Runtime's LSTM does not survive an empty batch.
@@ -219,29 +220,15 @@ def check_symbols(name: str, symbols: Any, axes: tuple[str, ...], vocab_size: in
         ShapeError: It is no array of whole numbers with these axes.
         DataError: A symbol is outside the vocabulary.
     """
-    expected = f"int64 ({', '.join(axes)})"
     if not isinstance(symbols, Array):
-        raise ShapeError(f"{name}: expected an array {expected}, got {type(symbols).__name__}; use ssnt.arrays.placed")
-    if symbols.ndim != len(axes) or symbols.dtype != np.int64:
         raise ShapeError(
-            f"{name}: expected {expected}, got {symbols.dtype} of shape {symbols.shape}; pad the sequences to one "
-            "length and number their symbols"
+            f"{name}: expected an array ({', '.join(axes)}), got {type(symbols).__name__}; use ssnt.arrays.placed"
         )
-    values = symbols.numpy()
-    if not values.size:
-        if name == "features":
-            return
-        raise ShapeError(f"{name}: expected {expected} with no empty axis, got shape {values.shape}; leave it out")
-    if values.min() >= 0 and values.max() < vocab_size:
-        return
-    where = np.argwhere((values < 0) | (values >= vocab_size))[0]
-    hint = f"map unknown symbols to UNK_ID ({UNK_ID}) and pad with PAD_ID ({PAD_ID})"
-    if name == "features":
-        hint = f"leave unknown tags out, and pad with PAD_ID ({PAD_ID})"
-    raise DataError(
-        f"{name}: expected symbols from 0 to {vocab_size - 1} (a vocabulary of {vocab_size}), got "
-        f"{values[tuple(where)]} at {where.tolist()}; {hint}"
-    )
+    check_symbols(name, cast("Tensor", symbols), axes, vocab_size)
+    if not symbols.size and name != "features":
+        raise ShapeError(
+            f"{name}: expected an array ({', '.join(axes)}) with no empty axis, got shape {symbols.shape}; leave it out"
+        )
 
 
 def _zeros(*shape: int) -> Tensor:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ssnt.nn.checks import check_lengths, check_symbols
+from ssnt.nn.checks import check_lengths
 from ssnt.nn.encoder import LSTMEncoder
 from ssnt.nn.recurrent import LSTMState, permuted, within_lengths_backwards
+from ssnt.symbols import check_symbols
 
 
 @dataclass(frozen=True)
