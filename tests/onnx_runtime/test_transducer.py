@@ -334,7 +334,7 @@ def test_without_onnx_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.slow
 def test_a_thousand_inputs(tmp_path: Path):
-    """The model of ``ssnt quickstart``, trained for a moment, on all searches and streams."""
+    """A smaller model than that of ``ssnt quickstart``, trained for a moment, on all searches and streams."""
     from ssnt.config import load_config
     from ssnt.data.readers import read_examples
     from ssnt.data.sample import sample_path
@@ -342,20 +342,30 @@ def test_a_thousand_inputs(tmp_path: Path):
 
     settings = {
         "data": {"train": str(sample_path("train")), "dev": str(sample_path("dev"))},
-        "training": {"max_epochs": 3},
+        "model": {"hidden_size": 64},
+        "optimiser": {"learning_rate": 0.005},
+        "training": {"max_epochs": 2},
+        "validation": {"beam": 1, "examples": 20},
+        "search": {"beam": 1},
         "out": str(tmp_path / "model"),
     }
-    model = train(load_config(preset="quickstart", overrides=settings))
+    model = train(load_config(preset="quickstart", overrides=settings), display=False)
     exported = load(export(model, tmp_path / "exported"))
     torch.set_num_threads(1)
     parts = (read_examples(str(sample_path(part)), model.config.data) for part in ("test", "dev", "train"))
     examples = list(itertools.islice(itertools.chain(*parts), 1000))
     assert len(examples) == 1000
     for search in ("marginal", "path", "online"):
-        got, expected = (one.transduce_each(examples, search=search, nbest=2) for one in (exported, model))
+        got, expected = (
+            one.transduce_each(examples, search=search, beam=4, nbest=2, batch_size=250) for one in (exported, model)
+        )
+        assert len({one.text for one in got}) > 500  # it has learnt that words differ
         for one, other in zip(got, expected, strict=True):
             check_same(one, other)
-    assert exported.stream_each(examples) == model.stream_each(examples)
-    assert exported.stream_each(examples, emit_threshold=0.5) == model.stream_each(examples, emit_threshold=0.5)
+    for threshold in (None, 0.5):
+        got, expected = (
+            one.stream_each(examples, batch_size=250, emit_threshold=threshold) for one in (exported, model)
+        )
+        assert got == expected
     scores, others = exported.score_each(examples), model.score_each(examples)
     assert [one.log_prob for one in scores] == pytest.approx([one.log_prob for one in others], abs=TOLERANCE)
