@@ -20,6 +20,7 @@ from ssnt.training.run_directory import RunDirectory
 from trainings import MakeConfig, Nursery, progress_of, start
 
 PATIENCE = 120  # seconds; other tests may be using the machine
+SHORT = {"beam": 1, "max_length": 8}  # models that have learnt little write on and on
 
 
 def steps_of(config: Config) -> int:
@@ -79,6 +80,7 @@ def test_killed_ten_times_the_weights_are_the_same_and_no_file_is_damaged(make_c
         "training": {"max_epochs": 10, "average": 3, "checkpoint_minutes": 0.002},
         "model": {"input_dropout": 0.3, "output_dropout": 0.2},
         "validation": {"patience": None},
+        "search": SHORT,
     }
     whole, killed = make_config(**settings, out=str(tmp_path / "whole")), make_config(**settings)
     train(whole, display=False)
@@ -106,26 +108,31 @@ def test_killed_ten_times_the_weights_are_the_same_and_no_file_is_damaged(make_c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_dying_at_every_change_of_a_file_does_no_harm(make_config: MakeConfig, tmp_path: Path, when: str):
-    settings = {"training": {"max_epochs": 4, "average": 2, "checkpoint_minutes": 1e-3}}
-    whole, dying = make_config(**settings, out=str(tmp_path / "whole")), make_config(**settings)
+def test_dying_at_every_change_of_a_file_does_no_harm(make_config: MakeConfig, tmp_path: Path):
+    settings = {"training": {"max_epochs": 4, "average": 2, "checkpoint_minutes": 1e-3}, "search": SHORT}
+    whole = make_config(**settings, out=str(tmp_path / "whole"))
     train(whole, display=False)
-    settings_file = tmp_path / "dying.yaml"
-    settings_file.write_text(dump_config(dying), encoding="utf-8")
     nursery = Nursery(hash_seed=3)
     try:
-        for die_at in range(1, 100):
-            nursery.start(settings_file, resume=RunDirectory(str(dying.out)).has_run, die_at=die_at, when=when)
-            code = nursery.wait()
-            check_all_files(dying)
-            if code == 0:
-                break
-            assert code == 9
-        else:
-            pytest.fail("it never gets to the end")
+        for when in ("before", "after"):
+            dying = make_config(**settings, out=str(tmp_path / when))
+            settings_file = tmp_path / "dying.yaml"
+            settings_file.write_text(dump_config(dying), encoding="utf-8")
+            deaths = die_at_every_change(nursery, dying, settings_file, when)
+            assert deaths >= 5, when
+            for name in ("model.safetensors", "metrics.json", "vocab.json", "config.yaml"):
+                assert sha256_of(Path(str(whole.out)) / name) == sha256_of(Path(str(dying.out)) / name), (when, name)
     finally:
         nursery.close()
-    assert die_at > 5
-    for name in ("model.safetensors", "metrics.json", "vocab.json", "config.yaml"):
-        assert sha256_of(Path(str(whole.out)) / name) == sha256_of(Path(str(dying.out)) / name), name
+
+
+def die_at_every_change(nursery: Nursery, config: Config, settings_file: Path, when: str) -> int:
+    """Trains until the first change, goes on until the second, and so on to the end; gives the number of deaths."""
+    for die_at in range(1, 100):
+        nursery.start(settings_file, resume=RunDirectory(str(config.out)).has_run, die_at=die_at, when=when)
+        code = nursery.wait()
+        check_all_files(config)
+        if code == 0:
+            return die_at - 1
+        assert code == 9, (when, die_at)
+    pytest.fail("it never gets to the end")
