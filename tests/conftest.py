@@ -86,12 +86,14 @@ def quick_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 QUICK_PROCESSES = {
     "test_a_stopped_training_goes_on_and_finished_models_are_not_trained_again",
+    "test_a_sweep_that_was_stopped_and_one_that_was_killed_go_on",
     "test_all_files_are_the_same_wherever_and_in_how_many_processes_trials_are_trained",
     "test_ctrl_c_saves_and_says_how_to_go_on",
     "test_models_are_trained_side_by_side_without_those_that_cannot_be",
     "test_one_failure_hurts_none_but_itself",
     "test_ray_gives_the_same_files_and_loses_nothing_when_a_worker_is_killed",
     "test_the_old_models_stay_until_there_are_new_ones",
+    "test_the_service_is_measured",
     "test_two_processes_stop_together_and_go_on",
     "test_two_processes_train_like_one_with_twice_the_batch",
 }

@@ -28,6 +28,7 @@ import sys
 # Nothing else here, as a client would have to wait for it.
 
 PACKAGES = (
+    "fastapi",
     "lightning",
     "matplotlib.pyplot",
     "numba",
@@ -43,6 +44,7 @@ PACKAGES = (
     "tokenizers",
     "torch",
     "typer",
+    "uvicorn",
     "yaml",
 )
 """What takes time to import and is not ours. One that is missing here only makes processes slower."""

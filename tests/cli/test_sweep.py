@@ -6,6 +6,7 @@ import csv
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import yaml
 
 from commands import Run, started, write
 from ssnt.config import SweepRunConfig, dump_config, load_sweep_config
+from ssnt.errors import ConfigError
 from ssnt.sweeps import SweepResult, Trial, run_sweep, sweep_config
+from ssnt.sweeps.directory import SweepDirectory
 from sweeping import InProcess, sweep_settings
 
 from conftest import require
@@ -76,7 +79,10 @@ def test_print_config_prints_everything_and_reads_back(run: Run, place: Path, as
         (["--resume"], "--out must say which sweep is to go on"),
         (["--resume", "--out", "nowhere"], "nowhere: there is no sweep to go on with; leave out --resume"),
         (["--resume", "--overwrite", "--out", "m"], "--resume goes on with what is there and --overwrite replaces it"),
-        (["sweep.sampler=gird"], "setting 'sweep.sampler': expected 'grid', 'random' or 'tpe', got 'gird'"),
+        (
+            ["sweep.sampler=gird"],
+            "setting 'sweep.sampler': expected 'grid', 'random' or 'tpe', got 'gird'; did you mean 'grid'?",
+        ),
         (
             ["sweep.space={model.hiden_size: [1]}"],
             "setting 'sweep.space': unknown setting 'model.hiden_size' (got [1])",
@@ -105,6 +111,18 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[
     return place, scores(Path(str(config.out)))
 
 
+def wait_for_the_end(out: Path) -> None:
+    """Waits until no process writes there: one from the fork server lives a moment longer than its client."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            with SweepDirectory(out).locked():
+                return
+        except ConfigError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 @pytest.mark.slow
 def test_a_sweep_that_was_stopped_and_one_that_was_killed_go_on(
     expected: tuple[Path, list[dict[str, str]]], tmp_path: Path
@@ -124,6 +142,7 @@ def test_a_sweep_that_was_stopped_and_one_that_was_killed_go_on(
         assert job.stderr.readline().startswith(b"2/4 trials  trial 0002 dev perplexity ")
         os.kill(job.pid, signal.SIGKILL)
         job.wait()
+    wait_for_the_end(out)
     assert [row["state"] for row in scores(out)][:2] == ["complete", "complete"]
     run_sweep(sweep_config(out), resume=True, engine=InProcess(), display=False)
     assert scores(out) == wanted
