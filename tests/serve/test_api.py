@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from serving import PROBLEM, PRS, PST, client_of, service, transducers
+from serving import PROBLEM, PRS, PST, client_of, served, service, transducers
 from ssnt.decode import Failure
+from ssnt.pipeline import EnsembleTransducer, PerTagTransducer
 from ssnt.serve import Limits, ServedModel, WorkedExample, make_app
 from ssnt.types import Example
 
@@ -246,6 +247,21 @@ def test_composed_and_decomposed_text_are_the_same():
     assert one == other
 
 
+def test_an_ensemble_is_called_one_and_says_of_what():
+    both = EnsembleTransducer([transducers()["whole"], transducers()["attention"]])
+    per_tag = PerTagTransducer({("V",): both}, transducers()["per tag"].config, {"scores": {}})
+
+    async def run() -> None:
+        models = [ServedModel("both", both), ServedModel("by tag", per_tag), *served("per tag")]
+        async with client_of(make_app(models)) as client:
+            about = (await client.get("/v1/models")).json()["models"]
+        found = [(one["kind"], one["members"]) for one in about]
+        members = ["biSSNT+", "attention (bahdanau)"]
+        assert found == [("ensemble", members), ("ensemble", members), ("uniSSNT+", [])]
+
+    asyncio.run(run())
+
+
 def test_several_models():
     async def run() -> None:
         async with service(*NAMES) as client:
@@ -255,6 +271,7 @@ def test_several_models():
             assert by_name["copy"] == {
                 "name": "copy",
                 "kind": "uniSSNT+",
+                "members": [],
                 "is_online": True,
                 "has_alignment": True,
                 "has_tags": False,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssnt.errors import ConfigError, nearest_name
-from ssnt.pipeline import PerTagTransducer, Transducer
+from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
 from ssnt.serve.problems import ProblemError
 
 
@@ -46,9 +46,11 @@ class ServedModel:
         own = transducer.config.search
         example = self.example
         vocabulary = transducer.vocabulary_for(())
+        members = _member_kinds(transducer)
         return {
             "name": self.name,
-            "kind": transducer.config.model.name,
+            "kind": "ensemble" if members else transducer.config.model.name,
+            "members": members,
             "is_online": transducer.is_online,
             "has_alignment": transducer.has_alignment,
             "has_tags": transducer.has_tags,
@@ -66,6 +68,15 @@ class ServedModel:
             if example is None
             else {"text": example.text, "tags": list(example.tags), "output": example.output},
         }
+
+
+def _member_kinds(transducer: Transducer) -> list[str]:
+    """The kinds of an ensemble's models; of ensembles for tag sets, those of the first: all are made alike."""
+    if isinstance(transducer, PerTagTransducer):
+        return _member_kinds(next(iter(transducer.models.values())))
+    if isinstance(transducer, EnsembleTransducer):
+        return [one.config.model.name for one in transducer.members]
+    return []
 
 
 def _tag_sets(transducer: Transducer) -> Iterable[tuple[str, ...]]:

@@ -304,7 +304,8 @@ class ModelInfo(_Answer):
     """A model that is served."""
 
     name: str
-    kind: str
+    kind: str = Field(description="Such as `biSSNT+`; for several models as one, `ensemble`.")
+    members: list[str] = Field(description="The kinds of an ensemble's models; empty for a single one.")
     is_online: bool = Field(description="Whether it can write while it reads.")
     has_alignment: bool
     has_tags: bool

@@ -192,7 +192,8 @@ export class Panel {
     this.#asker?.close();
     this.#model = model;
     this.#select.value = model.name;
-    setText(this.#kind, `${model.kind}, ${model.is_online ? "writes while it reads" : "reads, then writes"}`);
+    const kind = model.members.length ? `${model.kind} of ${model.members.join(", ")}` : model.kind;
+    setText(this.#kind, `${kind}, ${model.is_online ? "writes while it reads" : "reads, then writes"}`);
     setText(this.#heading, `Model ${model.name}`);
     this.element.dataset.model = model.name;
     this.#controls = new Controls(model, this.#context.limits, () => this.#settled());

@@ -3,7 +3,8 @@
  *
  * @typedef {object} Model What `GET /v1/models` says of one model.
  * @property {string} name
- * @property {string} kind
+ * @property {string} kind What it is, or `ensemble`.
+ * @property {string[]} members The kinds of an ensemble's models.
  * @property {boolean} is_online Whether it can write while it reads.
  * @property {boolean} has_alignment
  * @property {boolean} has_tags
