@@ -10,6 +10,7 @@ come, word for word, and the exit code has to fit them.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -75,10 +76,22 @@ def is_run(command: Command) -> bool:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``ssnt quickstart`` writes, after few epochs. A new process trains it, as the reader's does."""
-    home = tmp_path_factory.mktemp("model")
-    run(Command("command ssnt quickstart --epochs 2", ()), home, REAL_PATH)
-    return home / "quickstart"
+    """What ``ssnt quickstart`` writes, after few epochs. A new process trains it, as the reader's does.
+
+    It is trained once for all processes that test.
+    """
+    home = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        home = home.parent
+    with (home / "model.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "model").exists():
+            partial = home / "model.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            run(Command("command ssnt quickstart --epochs 2", ()), partial, REAL_PATH)
+            partial.rename(home / "model")
+    return home / "model" / "quickstart"
 
 
 def run(command: Command, home: Path, path: str) -> None:
