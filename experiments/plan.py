@@ -3,8 +3,9 @@
 A plan has the ``metrics`` that are measured (the first one is the table's), ``base`` settings, and ``systems``. A
 system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with ``per_type:
 true``, as one for each tag set; or it is ``made_of`` the models of another system, of this table or, as
-``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search. A plan with ``by_request: true`` is
-done only if its table is named.
+``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search. Made of several, such as of one that
+has a model for each tag set and one that has a model for all, it is the ensemble of all their models. A plan with
+``by_request: true`` is done only if its table is named.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from ssnt.errors import ConfigError
 HOME = Path(__file__).parent
 PLAN = "plan.yaml"
 TYPES = "types.yaml"
+ALL = "all"
+"""What a key says in the place of a tag set, if it is about all of them."""
 _SYSTEM_KEYS = {
-    "name", "model", "datasets", "types", "seeds", "per_type", "settings", "dataset_settings", "made_of", "search",
-    "stream", "has_test", "test_limit",
+    "name", "model", "datasets", "types", "seeds", "dataset_seeds", "per_type", "settings", "dataset_settings",
+    "made_of", "search", "stream", "has_test", "test_limit",
 }  # fmt: skip
 
 
@@ -84,8 +87,16 @@ class Trial:
     @property
     def key(self) -> str:
         """What its row and its model directory are found by."""
-        parts = [self.table, self.system, self.dataset, self.tags or "all", str(self.seed), self.config_hash]
-        return "/".join(re.sub(r"[^\w.=;+-]+", "_", part) for part in parts)
+        parts = [self.table, self.system, self.dataset, self.tags or ALL, str(self.seed), self.config_hash]
+        return "/".join(map(_as_name, parts))
+
+    @property
+    def model_count(self) -> int:
+        """How many models answer each question: of those for one tag set each, one."""
+        if not self.members:
+            return 1
+        systems = [key.split("/") for key in self.members]
+        return len({(table, system, seed) for table, system, _, _, seed, _ in systems})
 
     def config(self) -> Config:
         """The settings of the training, without data and directory.
@@ -99,9 +110,19 @@ class Trial:
         return load_config(preset=preset, overrides=settings)
 
 
+def _as_name(part: str) -> str:
+    return re.sub(r"[^\w.=;+-]+", "_", part)
+
+
 def table_of(key: str) -> str:
     """The table of the trial with a key."""
     return key.partition("/")[0]
+
+
+def tags_of(key: str, dataset: str) -> str:
+    """The tag set of the trial with a key, which is about that data set; empty: all."""
+    name = key.split("/")[3]
+    return "" if name == ALL else next(tags for tags in types_of(dataset) if _as_name(tags) == name)
 
 
 def tables() -> list[str]:
@@ -156,8 +177,11 @@ def _trials(
         yield from _measurements(table, system, made, common)
         return
     datasets = system.get("datasets", plan.get("datasets", []))
-    for seed in system.get("seeds", plan.get("seeds", [1])):  # a second seed when all sets have a first
+    seeds = system.get("seeds", plan.get("seeds", [1]))
+    for seed in seeds:  # a second seed when all sets have a first
         for dataset in datasets:
+            if seed not in system.get("dataset_seeds", {}).get(dataset, seeds):
+                continue
             own = system.get("dataset_settings", {}).get(dataset, {})
             settings = merged(plan.get("base", {}), system.get("settings", {}), own)
             if "model" in system:
@@ -172,9 +196,13 @@ def _measurements(
     """An ensemble of all seeds of another system for each data set, or each of its models in another search."""
     groups: dict[tuple[str, str], list[Trial]] = {}
     wanted, seeds = system.get("datasets"), system.get("seeds")
-    for trial in _members(table, system, made):
+    names = system["made_of"]
+    several = [names] if isinstance(names, str) else names
+    for trial in [one for name in several for one in _members(table, system["name"], name, made)]:
         if (wanted is None or trial.dataset in wanted) and (seeds is None or trial.seed in seeds):
             groups.setdefault((trial.dataset, trial.tags), []).append(trial)
+    for dataset, tags in [one for one in groups if one[1] and (one[0], "") in groups]:
+        groups[dataset, ""] += groups.pop((dataset, tags))  # a model for all tag sets takes part in every answer
     is_ensemble = not (system.get("search") or system.get("stream"))
     for (dataset, tags), members in groups.items():
         for some in [members] if is_ensemble else [[one] for one in members]:
@@ -182,9 +210,8 @@ def _measurements(
             yield Trial(table, system["name"], dataset, tags, some[0].seed, members=keys, **common)
 
 
-def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:
-    """The trials whose models a system is made of."""
-    name = system["made_of"]
+def _members(table: str, system: str, name: str, made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:
+    """The trials whose models a system is made of, by the name of what it is made of."""
     if name in made:
         return made[name]
     elsewhere, _, other = name.partition("/")
@@ -193,7 +220,7 @@ def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[
     found = [one for one in plan["systems"] if one["name"] == other and "made_of" not in one]
     if not found:
         raise ConfigError(
-            f"{table}/{PLAN}: {system['name']!r} is made of {name!r}, which is neither a system above it nor the "
+            f"{table}/{PLAN}: {system!r} is made of {name!r}, which is neither a system above it nor the "
             "TABLE/SYSTEM of another plan that is trained"
         )
     return list(_trials(elsewhere, plan, found[0], {}))
