@@ -299,7 +299,7 @@ def test_results_elsewhere_begin_from_scratch(home: Path, tmp_path: Path, monkey
     seen: list[tuple[int, Path | None]] = []
     monkeypatch.setattr(runner, "run", lambda trials, *, home, **_: seen.append((len(trials), home)) or [])
     CliRunner().invoke(app, ["run", "toy", "--results", str(tmp_path / "new"), "--work", str(tmp_path / "new")])
-    assert seen == [(7, tmp_path / "new")]
+    assert seen == [(8, tmp_path / "new")]
     queue = _Queue(trials_of("toy")[:1], tmp_path, "commit", tmp_path / "new")
     job = next(queue.jobs())
     assert job is not None
