@@ -140,7 +140,7 @@ def _cmudict(_: str, files: list[Path]) -> Parts:
 
 
 def _summarisation(name: str, files: list[Path]) -> Parts:
-    """Sentence pairs: ``google``, ``gigaword``, or a sample of so many training pairs: ``google-40000``.
+    """Sentence pairs: ``google``, ``gigaword``, or a sample of so many training pairs: ``google-20000``.
 
     Training and validation pairs are within the paper's limits, in a random order; a sentence of the validation or test
     part is not trained on. The references of Google's test part are the human compressions.

@@ -41,7 +41,7 @@ class Wanted:
 WANTED = (
     Wanted("zocken", "inflection", "biSSNT+", "inflection/de-V", "tense=past;type=participle", "zocken"),
     Wanted("finnish", "inflection", "biSSNT+", "inflection/fi-NA", "case=nominative;number=plural"),
-    Wanted("compression", "summarisation", "biSSNT+", "summarisation/google-40000", longest=22),
+    Wanted("compression", "summarisation", "biSSNT+", "summarisation/google-20000", longest=22),
 )
 
 

@@ -4,7 +4,9 @@ A plan has the ``metrics`` that are measured (the first one is the table's), ``b
 system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with ``per_type:
 true``, as one for each tag set; or it is ``made_of`` the models of another system, of this table or, as
 ``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search, on those of that system's data sets
-that it names, or else the plan. A plan with ``by_request: true`` is done only if its table is named.
+that it names, or else the plan. Made of several, such as of one that has a model for each tag set and one that has a
+model for all, it is the ensemble of all their models. A plan with ``by_request: true`` is done only if its table is
+named.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from ssnt.errors import ConfigError
 HOME = Path(__file__).parent
 PLAN = "plan.yaml"
 TYPES = "types.yaml"
+ALL = "all"
+"""What a key says in the place of a tag set, if it is about all of them."""
 _SYSTEM_KEYS = {
-    "name", "model", "datasets", "types", "seeds", "per_type", "settings", "dataset_settings", "made_of", "search",
-    "stream", "has_test", "test_limit",
+    "name", "model", "datasets", "types", "seeds", "dataset_seeds", "per_type", "settings", "dataset_settings",
+    "made_of", "search", "stream", "has_test", "test_limit",
 }  # fmt: skip
 
 
@@ -84,8 +88,16 @@ class Trial:
     @property
     def key(self) -> str:
         """What its row and its model directory are found by."""
-        parts = [self.table, self.system, self.dataset, self.tags or "all", str(self.seed), self.config_hash]
-        return "/".join(re.sub(r"[^\w.=;+-]+", "_", part) for part in parts)
+        parts = [self.table, self.system, self.dataset, self.tags or ALL, str(self.seed), self.config_hash]
+        return "/".join(map(_as_name, parts))
+
+    @property
+    def model_count(self) -> int:
+        """How many models answer each question: of those for one tag set each, one."""
+        if not self.members:
+            return 1
+        systems = [key.split("/") for key in self.members]
+        return len({(table, system, seed) for table, system, _, _, seed, _ in systems})
 
     def config(self) -> Config:
         """The settings of the training, without data and directory.
@@ -99,9 +111,19 @@ class Trial:
         return load_config(preset=preset, overrides=settings)
 
 
+def _as_name(part: str) -> str:
+    return re.sub(r"[^\w.=;+-]+", "_", part)
+
+
 def table_of(key: str) -> str:
     """The table of the trial with a key."""
     return key.partition("/")[0]
+
+
+def tags_of(key: str, dataset: str) -> str:
+    """The tag set of the trial with a key, which is about that data set; empty: all."""
+    name = key.split("/")[3]
+    return "" if name == ALL else next(tags for tags in types_of(dataset) if _as_name(tags) == name)
 
 
 def tables() -> list[str]:
@@ -156,8 +178,11 @@ def _trials(
         yield from _measurements(table, plan, system, made, common)
         return
     datasets = system.get("datasets", plan.get("datasets", []))
-    for seed in system.get("seeds", plan.get("seeds", [1])):  # a second seed when all sets have a first
+    seeds = system.get("seeds", plan.get("seeds", [1]))
+    for seed in seeds:  # a second seed when all sets have a first
         for dataset in datasets:
+            if seed not in system.get("dataset_seeds", {}).get(dataset, seeds):
+                continue
             own = system.get("dataset_settings", {}).get(dataset, {})
             settings = merged(plan.get("base", {}), system.get("settings", {}), own)
             if "model" in system:
@@ -177,6 +202,8 @@ def _measurements(
     groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in _chosen(table, plan, system, _members(table, system, made)):
         groups.setdefault((trial.dataset, trial.tags), []).append(trial)
+    for dataset, tags in [one for one in groups if one[1] and (one[0], "") in groups]:
+        groups[dataset, ""] += groups.pop((dataset, tags))  # a model for all tag sets takes part in every answer
     is_ensemble = not (system.get("search") or system.get("stream"))
     for (dataset, tags), members in groups.items():
         for some in [members] if is_ensemble else [[one] for one in members]:
@@ -207,7 +234,13 @@ def _chosen(
 
 def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:
     """The trials whose models a system is made of."""
-    name = system["made_of"]
+    names = system["made_of"]
+    several = [names] if isinstance(names, str) else names
+    return [trial for name in several for trial in _trained(table, system["name"], name, made)]
+
+
+def _trained(table: str, system: str, name: str, made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:
+    """The trials of one of the systems that a system is made of, by its name."""
     if name in made:
         return made[name]
     elsewhere, _, other = name.partition("/")
@@ -216,7 +249,7 @@ def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[
     found = [one for one in plan["systems"] if one["name"] == other and "made_of" not in one]
     if not found:
         raise ConfigError(
-            f"{table}/{PLAN}: {system['name']!r} is made of {name!r}, which is neither a system above it nor the "
+            f"{table}/{PLAN}: {system!r} is made of {name!r}, which is neither a system above it nor the "
             "TABLE/SYSTEM of another plan that is trained"
         )
     return list(_trials(elsewhere, plan, found[0], {}))

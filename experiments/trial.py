@@ -10,13 +10,13 @@ from typing import Any
 
 from experiments.datasets import Parts, load
 from experiments.outcomes import outcome_of
-from experiments.plan import Trial
+from experiments.plan import Trial, tags_of
 from ssnt.config import Config
 from ssnt.engines.base import DONE, Report
 from ssnt.evaluation import LATENCY, Evaluation, evaluate_model
 from ssnt.files import write_text
 from ssnt.interrupts import Stop
-from ssnt.pipeline import EnsembleTransducer, StreamSettings, Transducer
+from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, StreamSettings, Transducer
 from ssnt.training.fit import train_one
 from ssnt.training.job import WAIT, ReportingDisplay
 from ssnt.training.run_directory import RunDirectory
@@ -56,7 +56,7 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     parts = load(trial.dataset)
     with limited_threads(1):
         if trial.members:
-            transducer = _joined([Transducer.from_pretrained(model_directory(work, key)) for key in trial.members])
+            transducer = _joined(trial, work)
             epochs, seconds = 0, 0.0
         else:
             config = _with_data(trial, parts, work)
@@ -94,8 +94,17 @@ def _evaluated(trial: Trial, transducer: Transducer, examples: Sequence[Example]
     return evaluate_model(transducer, examples, metrics, resamples=0, stream=stream, is_streamed=True)
 
 
-def _joined(models: list[Transducer]) -> Transducer:
-    return models[0] if len(models) == 1 else EnsembleTransducer(models)
+def _joined(trial: Trial, work: Path) -> Transducer:
+    """The models that a trial measures, as one."""
+    by_type: dict[str, list[Transducer]] = {}
+    for key in trial.members:
+        tags = "" if trial.tags else tags_of(key, trial.dataset)  # about one tag set, all are of the same
+        by_type.setdefault(tags, []).append(Transducer.from_pretrained(model_directory(work, key)))
+    for_all = by_type.pop("", [])
+    if not by_type:
+        return for_all[0] if len(for_all) == 1 else EnsembleTransducer(for_all)
+    ensembles = {tuple(tags.split(";")): EnsembleTransducer([*for_all, *own]) for tags, own in by_type.items()}
+    return PerTagTransducer(ensembles, for_all[0].config)
 
 
 def _of_type(examples: Sequence[Example], tags: str) -> list[Example]:

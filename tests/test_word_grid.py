@@ -132,7 +132,7 @@ def test_half_precision_is_computed_in_float32(dtype):
     assert all(t.grad.dtype == dtype for t in inputs)
 
 
-def test_autocast_does_not_lower_the_precision():
+def test_autocast_does_not_lower_the_precision_of_a_small_vocabulary():
     inputs, targets = make_inputs(2, dtype=torch.float32)
     plain = linear_word_grid(*inputs, targets)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -141,6 +141,44 @@ def test_autocast_does_not_lower_the_precision():
     assert torch.equal(plain, cast)
     for a, b in zip(gradient, torch.autograd.grad(plain.sum(), inputs), strict=True):
         assert torch.equal(a, b)
+
+
+def test_autocast_to_bfloat16_rounds_what_a_linear_layer_would_round_and_no_more():
+    inputs, targets = make_inputs(2, batch=3, src=7, tgt=5, dtype=torch.float32)
+    src_states, tgt_states, src_weight, tgt_weight, bias = inputs
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = linear_word_grid(*inputs, targets, chunk_size=4)
+        src_logits = torch.nn.functional.linear(src_states, src_weight).float()
+        tgt_logits = torch.nn.functional.linear(tgt_states, tgt_weight).float() + bias
+    logits = tgt_logits[:, :, None] + src_logits[:, None]
+    index = targets[:, :, None, None].expand(-1, -1, src_states.shape[1], 1)
+    expected = logits.log_softmax(dim=3).gather(3, index)[..., 0]
+    torch.testing.assert_close(got, expected)
+    assert not torch.allclose(got, materialised(*inputs, targets), rtol=1e-5, atol=1e-5)  # it is rounded
+    for ours, theirs in zip(
+        torch.autograd.grad(got.sum(), inputs), torch.autograd.grad(expected.sum(), inputs), strict=True
+    ):
+        assert ours.dtype == torch.float32
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2 * float(theirs.abs().max()))
+
+
+def test_autocast_to_float16_whose_range_is_small_rounds_nothing():
+    inputs, targets = make_inputs(2, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.float16):
+        got = linear_word_grid(*inputs, targets, chunk_size=4)
+    torch.testing.assert_close(got, materialised(*inputs, targets))
+
+
+def test_cells_that_are_computed_again_are_exact_under_autocast_too():
+    inputs, targets = make_inputs(2, dtype=torch.float32)
+    with torch.no_grad():
+        inputs[0].mul_(600.0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = linear_word_grid(*inputs, targets, chunk_size=4)
+    wide = materialised(*(t.detach().double() for t in inputs), targets)
+    far = wide < -700.0  # where logits are far apart, cells are unsafe
+    assert far.any()
+    torch.testing.assert_close(got[far], wide[far].float())
 
 
 def test_padding_is_ignored_whatever_it_holds():

@@ -88,7 +88,7 @@ class Gathered:
     def kind(self, system: str) -> str:
         """What a system's figure comes from."""
         groups = self.of(system)
-        sizes = {len(trial.members) for group in groups for trial in group.trials if len(trial.members) > 1}
+        sizes = {trial.model_count for group in groups for trial in group.trials if trial.model_count > 1}
         kind = "one a type" if any(group.is_per_type for group in groups) else "one model"
         return kind + (f", ensembles of {'/'.join(map(str, sorted(sizes)))}" if sizes else "")
 

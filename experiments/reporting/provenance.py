@@ -68,7 +68,7 @@ def settings_appendix(gathered: Sequence[Gathered]) -> str:
 
 def _settings(trial: Trial) -> str:
     if trial.members:
-        parts: dict[str, object] = {"models": len(trial.members), "search": trial.search, "stream": trial.stream}
+        parts: dict[str, object] = {"models": trial.model_count, "search": trial.search, "stream": trial.stream}
         return json.dumps({name: value for name, value in parts.items() if value}, sort_keys=True)
     return json.dumps(trial.settings, sort_keys=True)
 

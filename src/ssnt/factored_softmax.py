@@ -13,6 +13,9 @@ float32 rounds them coarsely. The backward pass treats the same cells the same w
 The exponentials are kept for the backward pass if there is room, which saves a quarter of the work. Most often there
 is, for nothing: the gradient of a weight matrix has to be allocated anyway, and as long as a side has no more rows
 than the matrix has columns, a chunk's exponentials fit where its gradient will be written.
+
+Under autocast to bfloat16, the products with the weight matrices, forward and backward, are taken in bfloat16, as those
+of any linear layer there; these are most of the work. Everything else, and what is computed again, stays as it is.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -42,11 +46,13 @@ class _Side:
         states: ``(B, N, H)``.
         weight: ``(V, H)``.
         bias: ``(V,)``, on one side only.
+        narrow: The dtype of products with the weight, if it is not that of the states.
     """
 
     states: Tensor
     weight: Tensor
     bias: Tensor | None
+    narrow: torch.dtype | None = None
 
     @property
     def size(self) -> int:
@@ -62,12 +68,22 @@ class _Side:
         """Fills ``room``, of at least ``B * N * C`` numbers, and returns it as ``(B, N, C)``."""
         width = chunk.stop - chunk.start
         out = room.view(-1)[: self.rows * width].view(self.rows, width)
+        if self.narrow is not None and room.dtype == self.states.dtype:  # a wider room is for what must be exact
+            out.copy_(torch.mm(self.narrow_states, self.weight[chunk].to(self.narrow).T))
+            if self.bias is not None:
+                out += self.bias[chunk]
+            return out.view(*self.states.shape[:2], width)
         states, weight = self.states.flatten(0, 1).to(room.dtype), self.weight[chunk].to(room.dtype)
         if self.bias is None:
             torch.mm(states, weight.T, out=out)
         else:
             torch.addmm(self.bias[chunk].to(room.dtype), states, weight.T, out=out)
         return out.view(*self.states.shape[:2], width)
+
+    @cached_property
+    def narrow_states(self) -> Tensor:
+        """``(B * N, H)``, rounded."""
+        return self.states.flatten(0, 1).to(self.narrow)
 
     def scratch(self, chunk_size: int, dtype: torch.dtype | None = None) -> Tensor:
         """Room for the logits of one chunk."""
@@ -309,12 +325,25 @@ class _SideGradients:
     def add(self, chunk: slice, grad_logits: Tensor) -> None:
         """Takes the gradients of a chunk's logits, ``(B, N, C)``; the chunk's exponentials are no longer needed."""
         flat = grad_logits.flatten(0, 1)
-        if self.states is not None:
-            self.states.view(-1, self.states.shape[2]).addmm_(flat, self._side.weight[chunk])
-        if self.weight is not None:
-            torch.mm(flat.T, self._side.states.flatten(0, 1), out=self.weight[chunk])
         if self.bias is not None:
             self.bias[chunk] = flat.sum(dim=0)
+        if self._side.narrow is None:
+            self._add_products(chunk, flat)
+        else:
+            self._add_narrow_products(chunk, flat.to(self._side.narrow))
+
+    def _add_products(self, chunk: slice, grad_logits: Tensor) -> None:
+        if self.states is not None:
+            self.states.view(-1, self.states.shape[2]).addmm_(grad_logits, self._side.weight[chunk])
+        if self.weight is not None:
+            torch.mm(grad_logits.T, self._side.states.flatten(0, 1), out=self.weight[chunk])
+
+    def _add_narrow_products(self, chunk: slice, grad_logits: Tensor) -> None:
+        if self.states is not None:
+            product = grad_logits @ self._side.weight[chunk].to(grad_logits.dtype)
+            self.states.view(-1, self.states.shape[2]).add_(product)
+        if self.weight is not None:
+            self.weight[chunk] = grad_logits.T @ self._side.narrow_states
 
 
 def _add_exact(
@@ -366,6 +395,14 @@ def _backward(
         tgt.add(chunk, grad_tgt)
 
 
+def _narrow_dtype(states: Tensor) -> torch.dtype | None:
+    """Bfloat16 under autocast to it; float16, whose range logits can leave, is not used."""
+    device = states.device.type
+    if states.dtype != torch.float32 or not torch.is_autocast_enabled(device):
+        return None
+    return torch.bfloat16 if torch.get_autocast_dtype(device) == torch.bfloat16 else None
+
+
 class FactoredLogSoftmax(torch.autograd.Function):
     """Forward and backward in chunks; nothing of size ``(B, J, I, V)`` ever exists."""
 
@@ -376,7 +413,9 @@ class FactoredLogSoftmax(torch.autograd.Function):
         In the order ``src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, chunk_size, is_training``.
         """
         src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, chunk_size, is_training = arguments
-        inputs = _Inputs(_Side(src_states, src_weight, None), _Side(tgt_states, tgt_weight, bias), targets, chunk_size)
+        ctx.narrow = _narrow_dtype(src_states)
+        src, tgt = _Side(src_states, src_weight, None, ctx.narrow), _Side(tgt_states, tgt_weight, bias, ctx.narrow)
+        inputs = _Inputs(src, tgt, targets, chunk_size)
         rooms = _Rooms(inputs, ctx.needs_input_grad[:5] if is_training else None)
         with torch.autocast(bias.device.type, enabled=False):
             log_word, normaliser = _forward(inputs, rooms)
@@ -391,9 +430,9 @@ class FactoredLogSoftmax(torch.autograd.Function):
         """Gradients of states, weights and bias."""
         refuse_second_order("the word grid")
         src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, *results = ctx.saved_tensors
-        inputs = _Inputs(
-            _Side(src_states, src_weight, None), _Side(tgt_states, tgt_weight, bias), targets, ctx.chunk_size
-        )
+        src_side = _Side(src_states, src_weight, None, ctx.narrow)
+        tgt_side = _Side(tgt_states, tgt_weight, bias, ctx.narrow)
+        inputs = _Inputs(src_side, tgt_side, targets, ctx.chunk_size)
         log_norm, cells, exact_log_norm = results
         normaliser = _Normaliser(log_norm, _ExactCells(cells, exact_log_norm), ctx.kept)
         needs = ctx.needs_input_grad

@@ -119,7 +119,8 @@ def linear_word_grid(
     ``logits = src_weight @ src_states[b, i] + tgt_weight @ tgt_states[b, j] + bias``.
 
     Exact for any logits: cells where the factored normaliser could underflow are found and computed again. Runs on any
-    device. Half precision is computed in float32, tensors of different dtypes in the widest of them. Differentiable
+    device. Half precision is computed in float32, tensors of different dtypes in the widest of them; under autocast to
+    bfloat16, the products with the weights of a large vocabulary are rounded as those of a linear layer. Differentiable
     once, with respect to states, weights and bias; the weights may be views of one matrix, tied, or an embedding.
     Between forward and backward it holds as much memory as the gradients of the weights, or at most 384 MiB more, where
     it keeps what it would otherwise compute twice; call it under ``torch.no_grad()`` if there will be no backward.

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from experiments.__main__ import app
 from experiments.datasets import load
-from experiments.plan import Trial, trials_of
+from experiments.plan import Trial, tags_of, trials_of
 from experiments.results import Results, Row
 from experiments.runner import _Queue, code_version, run
 from typer.testing import CliRunner
@@ -49,6 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             {"name": "types", "model": "uniSSNT+", "per_type": True},
             {"name": "one", "model": "uniSSNT+", "seeds": [1, 2]},
             {"name": "both", "made_of": "one"},
+            {"name": "all", "made_of": ["types", "one"]},
             {"name": "streamed", "made_of": "one", "stream": {"max_delay": 2}, "search": {"beam": 1}},
         ],
     }
@@ -69,10 +70,22 @@ def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:
         ("one", "", 1, 0),
         ("one", "", 2, 0),
         ("both", "", 1, 2),
+        ("all", "", 1, 4),
         ("streamed", "", 1, 1),
         ("streamed", "", 2, 1),
     ]
     assert len({one.key for one in trials}) == len(trials)
+    together = next(one for one in trials if one.system == "all")
+    assert together.model_count == 3  # of the two for one type each, one answers
+    assert sorted(tags_of(key, together.dataset) for key in together.members) == ["", "", "n=p", "n=s"]
+
+
+def test_a_data_set_may_have_fewer_seeds(home: Path) -> None:
+    path = home / "toy" / "plan.yaml"
+    plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    plan["systems"][1]["dataset_seeds"] = {"inflection/toy": [2], "inflection/other": [1]}
+    path.write_text(yaml.safe_dump(plan), encoding="utf-8")
+    assert [one.seed for one in trials_of("toy") if one.system == "one"] == [2]
 
 
 def test_the_key_follows_the_settings(home: Path) -> None:
@@ -312,11 +325,11 @@ def test_whoever_stops_it_is_told_how_to_go_on(
                 raise StopNow
 
     monkeypatch.setattr(runner, "make_engine", lambda *_, **__: Stopped())
-    with pytest.raises(TrainingInterrupted, match="7 of 7 trials are left; what was under way is saved"):
+    with pytest.raises(TrainingInterrupted, match="8 of 8 trials are left; what was under way is saved"):
         run(trials_of("toy"), work=tmp_path / "work")
     result = CliRunner().invoke(app, ["run", "toy", "--work", str(tmp_path / "work")])
     assert result.exit_code == 130
-    assert "7 of 7 trials are left" in result.output
+    assert "8 of 8 trials are left" in result.output
 
 
 def test_two_runners_do_not_share_a_work_directory(home: Path, tmp_path: Path) -> None:
@@ -328,7 +341,7 @@ def test_results_elsewhere_begin_from_scratch(home: Path, tmp_path: Path, monkey
     seen: list[tuple[int, Path | None]] = []
     monkeypatch.setattr(runner, "run", lambda trials, *, home, **_: seen.append((len(trials), home)) or [])
     CliRunner().invoke(app, ["run", "toy", "--results", str(tmp_path / "new"), "--work", str(tmp_path / "new")])
-    assert seen == [(7, tmp_path / "new")]
+    assert seen == [(8, tmp_path / "new")]
     queue = _Queue(trials_of("toy")[:1], tmp_path, "commit", tmp_path / "new")
     job = next(queue.jobs())
     assert job is not None
@@ -350,7 +363,7 @@ def test_a_plan_by_request_is_left_out_unless_it_is_named(home: Path, monkeypatc
     monkeypatch.setattr(runner, "run", lambda trials, **_: seen.append(len(trials)) or [])
     CliRunner().invoke(app, ["run"])
     CliRunner().invoke(app, ["run", "toy"])
-    assert seen == [0, 7]
+    assert seen == [0, 8]
 
 
 def test_the_code_has_a_version() -> None:

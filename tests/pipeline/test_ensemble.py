@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,13 @@ import torch
 
 import ssnt
 from ssnt.config import ModelConfig
+from ssnt.data.vocab import SymbolTable
 from ssnt.errors import ModelError
 from ssnt.evaluation import evaluate_model
 from ssnt.nn import build_model
 from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
-from ssnt.types import Example
-from transducers import copying_transducer, make_config, shaken
+from ssnt.types import EOS_ID, Batch, Example
+from transducers import copying_transducer, make_config, make_transducer, make_vocabulary, shaken
 
 TEXTS = ["abc", "f", "deadbe", "bc"]
 
@@ -93,9 +96,87 @@ def test_what_it_cannot_do_is_refused():
         ensemble.save_pretrained("somewhere")
 
 
-def test_models_of_other_vocabularies_are_refused():
-    with pytest.raises(ModelError, match=r"members\[1\]"):
-        EnsembleTransducer([copying_transducer(), copying_transducer(tags=("X", "Y"))])
+def test_other_numbers_for_the_same_symbols_change_nothing():
+    alone = copying_transducer()
+    expected = alone.transduce(TEXTS, nbest=3)
+    pairs = [(text, "g" + text) for text in TEXTS]
+    for members in ([alone, renumbered(alone)], [renumbered(alone), alone], [renumbered(alone), renumbered(alone)]):
+        ensemble = EnsembleTransducer(members)
+        assert ensemble.score(pairs) == pytest.approx(alone.score(pairs), abs=1e-5)
+        for one, other in zip(ensemble.transduce(TEXTS, nbest=3), expected, strict=True):
+            assert [each.text for each in one.alternatives] == [each.text for each in other.alternatives]
+            assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)
+
+
+def renumbered(transducer: Transducer) -> Transducer:
+    """The same model with its symbols in the opposite order."""
+    other, old = copy.deepcopy(transducer), transducer.vocabulary
+    tables = [SymbolTable.of(reversed(table.symbols)) for table in (old.source, old.target)]
+    other.vocabulary = replace(old, source=tables[0], target=tables[1])
+    sources, targets = ([0, 1, 2, 3, *range(len(table) - 1, 3, -1)] for table in tables)
+    with torch.no_grad():
+        for name, parameter in other.model.named_parameters():
+            if len(parameter) == len(old.source) and "embedding" in name and "encoder" in name:
+                parameter.copy_(parameter[sources].clone())
+            elif len(parameter) == len(old.target):
+                parameter.copy_(parameter[targets].clone())
+    return other
+
+
+def test_a_symbol_that_a_model_does_not_know_has_no_probability_in_it():
+    wide, narrow = make_transducer(1), make_transducer(2, make_vocabulary(source="ab", target="cbg"))
+    for members in ([wide, narrow], [narrow, wide]):
+        ensemble = EnsembleTransducer(members)
+        for source, target in [("ab", "bc"), ("ef", "c"), ("a", "x"), ("bé", "gxb"), ("a", "")]:
+            chances = [next_chances(one, source, target) for one in (wide, narrow)]
+            expected = math.prod((first + second) / 2 for first, second in zip(*chances, strict=True))
+            assert ensemble.score([(source, target)])[0] == pytest.approx(math.log(expected), abs=1e-5)
+        (found,) = ensemble.transduce(["abf"], beam=8)
+        assert ensemble.score([("abf", found.text)])[0] == pytest.approx(found.log_prob, abs=1e-5)
+
+
+def next_chances(one: Transducer, source: str, target: str) -> list[float]:
+    """The probability of each symbol and of the end after those before, from sums over all lattice paths."""
+    vocabulary = one.vocabulary
+    numbers = [*vocabulary.target.numbers(target), EOS_ID]
+    src = torch.tensor([[*vocabulary.source.numbers(source), EOS_ID]])
+    chances, before = [], 1.0
+    for count, symbol in enumerate([*target, ""], start=1):
+        tgt = torch.tensor([numbers[:count]])
+        with torch.no_grad():
+            batch = Batch(src, torch.tensor([src.shape[1]]), tgt, torch.tensor([count]))
+            until = math.exp(-float(one.model.loss(batch, reduction="none")))
+        chances.append(until / before if not symbol or symbol in vocabulary.target.table else 0.0)
+        before = until
+    return chances
+
+
+def test_models_for_one_tag_set_go_with_one_for_all():
+    everything = copying_transducer(tags=("X", "Y"))
+    own = {tag: shaken(copying_transducer(), seed) for seed, tag in enumerate("XY")}
+    joined = PerTagTransducer(
+        {(tag,): EnsembleTransducer([one, everything]) for tag, one in own.items()}, everything.config
+    )
+    pairs = [("ab", "gab"), ("ab", "gxab")]
+    for tag, one in own.items():
+        for pair in pairs:
+            (got,) = joined.score([pair], [[tag]])
+            expected = EnsembleTransducer([everything, one]).score([pair], [[tag]])[0]
+            assert got == pytest.approx(expected, abs=1e-6)
+    # The model for all of them is told the tag, which makes it write an x.
+    (with_x, without) = joined.score([pairs[1]] * 2, [["X"], ["Y"]])
+    assert with_x > without + 1.0
+
+
+def test_vocabularies_that_do_not_fit_are_refused():
+    with pytest.raises(
+        ModelError, match=r"^members: expected one that knows all .* members\[1\].* lacks 1, such as 'q'"
+    ):
+        EnsembleTransducer(
+            [make_transducer(1, make_vocabulary(source="q", target="c")), make_transducer(2, make_vocabulary())]
+        )
+    with pytest.raises(ModelError, match=r"^members\[1\]: expected text to be divided as for members\[0\]"):
+        EnsembleTransducer([copying_transducer(), make_transducer(1, make_vocabulary(lowercase=True))])
     with pytest.raises(ModelError, match="at least one"):
         EnsembleTransducer([])
 

@@ -20,6 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shaken(copying_transducer(), 1).save_pretrained("two,three")
     shaken(copying_transducer(), 2).save_pretrained("four")
     copying_transducer(tags=("X", "Y")).save_pretrained("tagged")
+    copying_transducer("tokens").save_pretrained("words")
     return tmp_path
 
 
@@ -46,8 +47,8 @@ def test_several_are_an_ensemble(place: Path):
 
 
 def test_models_that_do_not_fit_are_named(place: Path):
-    with pytest.raises(ModelError, match=r"members\[1\]: expected the vocabulary.*members\[1\] is .*tagged"):
-        load_models(find_models("one,tagged"))
+    with pytest.raises(ModelError, match=r"members\[1\]: expected text to be divided.*members\[1\] is .*words"):
+        load_models(find_models("one,words"))
 
 
 def test_those_with_a_model_for_each_tag_set_are_joined_tag_set_by_tag_set(place: Path):
@@ -61,6 +62,9 @@ def test_those_with_a_model_for_each_tag_set_are_joined_tag_set_by_tag_set(place
     assert isinstance(both, PerTagTransducer)
     expected = EnsembleTransducer([shaken(copying_transducer(), seed) for seed in (1, 2)])
     assert both.score([("ab", "gab")], [["Y"]]) == expected.score([("ab", "gab")])
+    all_three = load_models(find_models("tagged,first,second"))
+    members = [copying_transducer(tags=("X", "Y")), *(shaken(copying_transducer(), seed) for seed in (1, 2))]
+    assert all_three.score([("ab", "gab")], [["Y"]]) == EnsembleTransducer(members).score([("ab", "gab")], [["Y"]])
     make("third", "X", 3)
     with pytest.raises(ModelError, match="tag sets"):
         load_models(find_models("first,third"))

@@ -78,6 +78,10 @@ class SymbolTable:
         table = self.table
         return [table.get(symbol, UNK_ID) for symbol in symbols]
 
+    def numbers_of(self, other: SymbolTable) -> list[int]:
+        """The number here of each number of another table; ``UNK_ID`` for symbols that are not in this one."""
+        return [*range(len(SPECIAL)), *self.numbers(other.symbols)]
+
 
 @dataclass(frozen=True)
 class TagTable:
@@ -165,6 +169,21 @@ class Vocabulary:
             "tgt_vocab_size": len(self.target),
             "feature_vocab_size": 0 if self.tags is None else len(self.tags) + 1,
         }
+
+    def divides_like(self, other: Vocabulary) -> bool:
+        """Whether text is made the same symbols of, known or not."""
+        mine, theirs = (
+            (one.source_unit.state(), one.target_unit.state(), one.lowercase, one.digits_to_hash)
+            for one in (self, other)
+        )
+        return mine == theirs
+
+    def lacks(self, other: Vocabulary) -> list[str]:
+        """The symbols and tags of another vocabulary that this one does not have."""
+        lists = [(self.source.table, other.source.symbols), (self.target.table, other.target.symbols)]
+        if other.tags is not None:
+            lists.append(({} if self.tags is None else self.tags.table, other.tags.names))
+        return [name for table, names in lists for name in names if name not in table]
 
     def to_json(self) -> dict[str, Any]:
         """The vocabulary as what can be written as JSON and read by people."""

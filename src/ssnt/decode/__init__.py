@@ -14,6 +14,7 @@ module             what
 ``likelihood``     given pairs: their exact probabilities
 ``ensemble``       several models as one
 ``marginalised``   a transducer with its alignments summed out, which ensembles are best made of
+``renumbered``     a model asked with another vocabulary's numbers, so that models with different ones mix
 ``numbers``        between symbols as strings and as numbers: unknown ones counted, and copied through
 ``scorer``         models as the searches see them
 ``columns``        what they see of a model, from what it gives; knows arrays only
@@ -37,6 +38,7 @@ from ssnt.decode.numbers import Numbered, copy_unknowns, number_symbols
 from ssnt.decode.online import online_search
 from ssnt.decode.options import SearchOptions
 from ssnt.decode.path import path_search
+from ssnt.decode.renumbered import Numbering, RenumberedScorer
 from ssnt.decode.run import Failure, decode
 from ssnt.decode.sample import sample
 from ssnt.decode.scorer import Columns, Scorer, Source, StreamingScorer
@@ -63,7 +65,9 @@ __all__ = [
     "MarginalisedScorer",
     "ModelScorer",
     "Numbered",
+    "Numbering",
     "PairAlignment",
+    "RenumberedScorer",
     "Scorer",
     "SearchOptions",
     "Segment",

@@ -1,6 +1,8 @@
 """Several models as one: an output's next symbol has the mean of the probabilities that they give it.
 
-Each model sums its own alignments first, so that the models may differ in where they write, and even in kind.
+Each model sums its own alignments first, so that the models may differ in where they write, and even in kind. Nor need
+they have the same vocabulary, if one of them knows all that the others know: a model for one tag set, which has seen
+few letters, goes with a model for all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ssnt.decode import EnsembleScorer, MarginalisedScorer, Scorer
+from ssnt.data.vocab import Vocabulary
+from ssnt.decode import EnsembleScorer, MarginalisedScorer, Numbering, RenumberedScorer, Scorer
 from ssnt.errors import ModelError
 from ssnt.loss import ssnt_loss
 from ssnt.pipeline.per_tag import PerTagTransducer
@@ -22,19 +25,20 @@ from ssnt.types import Batch
 
 
 class EnsembleTransducer(Transducer):
-    """Several models that were trained on the same data, used like a single one.
+    """Several models for the same task, used like a single one.
 
     It transduces and scores. It has no alignment, as its models need not agree on one: it can neither align nor stream.
 
     Args:
-        members: The models, at least one, of any kinds, all with the same vocabulary. How to search is what the first
-            one's settings say.
+        members: The models, at least one, of any kinds; one of them knows all symbols and tags that the others know. A
+            symbol that a model does not know has no probability in it. How to search is what the first one's settings
+            say.
 
     Attributes:
         members: The models.
 
     Raises:
-        ModelError: There are none, they are not loaded, or they have different vocabularies.
+        ModelError: There are none, they are not loaded, or their vocabularies do not fit.
     """
 
     def __init__(self, members: Sequence[Transducer]) -> None:
@@ -45,14 +49,8 @@ class EnsembleTransducer(Transducer):
                     f"members[{place}]: expected one model, got one for each tag set; make an ensemble of the models "
                     "of each tag set, and a PerTagTransducer of the ensembles"
                 )
-        first = members[0]
-        super().__init__(first.model, first.vocabulary, first.config)
-        for place, one in enumerate(members):
-            if one.vocabulary.to_json() != first.vocabulary.to_json():
-                raise ModelError(
-                    f"members[{place}]: expected the vocabulary of members[0], got another one; an ensemble is of "
-                    "models that were trained on the same data with the same data settings"
-                )
+        widest = _most_knowing(members)
+        super().__init__(widest.model, widest.vocabulary, members[0].config)
         self.members = tuple(members)
 
     def __repr__(self) -> str:
@@ -85,7 +83,7 @@ class EnsembleTransducer(Transducer):
         raise ModelError("an ensemble has no directory of its own: save each of .members, and join them when loaded")
 
     def _scorer(self) -> Scorer[Any, Any]:
-        return EnsembleScorer([_scorer_of(one) for one in self.members])
+        return EnsembleScorer([_scorer_of(one, self.vocabulary) for one in self.members])
 
     def _nll(self, batch: Batch) -> Tensor:
         scorer = self._scorer()
@@ -133,6 +131,46 @@ def _require_models(members: Sequence[Transducer]) -> None:
             )
 
 
-def _scorer_of(one: Transducer) -> Scorer[Any, Any]:
+def _most_knowing(members: Sequence[Transducer]) -> Transducer:
+    """The model that knows all that the others know."""
+    first = members[0].vocabulary
+    for place, one in enumerate(members):
+        if not one.vocabulary.divides_like(first):
+            raise ModelError(
+                f"members[{place}]: expected text to be divided as for members[0] (data.source_unit, data.target_unit, "
+                "data.lowercase and data.digits_to_hash), got another way"
+            )
+    lacking = [[name for other in members for name in one.vocabulary.lacks(other.vocabulary)] for one in members]
+    place = min(range(len(members)), key=lambda at: len(lacking[at]))
+    if lacking[place]:
+        raise ModelError(
+            f"members: expected one that knows all symbols and tags of the others, got none: members[{place}], which "
+            f"lacks the fewest, lacks {len(lacking[place])}, such as {lacking[place][0]!r}; train it on all of the data"
+        )
+    return members[place]
+
+
+def _scorer_of(one: Transducer, vocabulary: Vocabulary) -> Scorer[Any, Any]:
+    """A model that is asked with the numbers of a vocabulary that has all of its symbols."""
     scorer = one._scorer()  # its own way: it may be an ensemble itself
-    return MarginalisedScorer(scorer, end=one.config.training.end) if one.has_alignment else scorer
+    if one.has_alignment:
+        scorer = MarginalisedScorer(scorer, end=one.config.training.end)
+    own = one.vocabulary
+    if own is vocabulary or own.to_json() == vocabulary.to_json():
+        return scorer
+    return RenumberedScorer(scorer, _numbering(own, vocabulary, one.device))
+
+
+def _numbering(own: Vocabulary, vocabulary: Vocabulary, device: torch.device) -> Numbering:
+    def tensor(numbers: list[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.int64, device=device)
+
+    tags = None
+    if own.tags is not None and vocabulary.tags is not None:
+        tags = tensor([0, *(own.tags.table.get(name, 0) for name in vocabulary.tags.names)])
+    return Numbering(
+        source=tensor(own.source.numbers_of(vocabulary.source)),
+        target=tensor(own.target.numbers_of(vocabulary.target)),
+        tags=tags,
+        known=tensor(vocabulary.target.numbers_of(own.target)),
+    )

@@ -48,13 +48,15 @@ def load_models(directories: Sequence[str], device: str = "cpu") -> Transducer:
 
 
 def _joined(models: Sequence[Transducer]) -> Transducer:
-    """The ensemble of models; of such as have one model for each tag set, the ensembles of each."""
-    by_tags = [one for one in models if isinstance(one, PerTagTransducer)]
-    if len(by_tags) < len(models):
+    """The ensemble of models; if some have one model for each tag set, an ensemble for each tag set."""
+    by_tags = [(place, one) for place, one in enumerate(models) if isinstance(one, PerTagTransducer)]
+    if not by_tags:
         return EnsembleTransducer(models)
-    first = by_tags[0]
-    for place, one in enumerate(by_tags):
+    first_place, first = by_tags[0]
+    for place, one in by_tags:
         if one.models.keys() != first.models.keys():
-            raise ModelError(f"members[{place}]: expected models for the tag sets of members[0], got others")
-    joined = {tags: EnsembleTransducer([one.models[tags] for one in by_tags]) for tags in first.models}
+            raise ModelError(
+                f"members[{place}]: expected models for the tag sets of members[{first_place}], got others"
+            )
+    joined = {tags: EnsembleTransducer([one.transducer_for(tags) for one in models]) for tags in first.models}
     return PerTagTransducer(joined, first.config)

@@ -43,7 +43,8 @@ class PerTagTransducer(Transducer):
     """One model for each tag set: an input goes to the model of its tags, in whatever order they are given.
 
     Args:
-        models: The model of each tag set; the models themselves have no tags.
+        models: The model of each tag set. The models themselves have no tags, but for ensembles to which a model for
+            all tag sets belongs.
         config: The settings they were trained with.
         metrics: Their scores together.
 
@@ -219,7 +220,8 @@ class PerTagTransducer(Transducer):
             else:
                 groups.setdefault(tag_set(tags), []).append(index)
         for tags, indices in groups.items():
-            found = run(self.models[tags], [replace(examples[index], tags=()) for index in indices])
+            model, own = self.models[tags], [examples[index] for index in indices]
+            found = run(model, own if model.has_tags else [replace(one, tags=()) for one in own])
             for index, result in zip(indices, found, strict=True):
                 results[index] = replace(result, index=index) if isinstance(result, Failure) else result
         return [result for result in results if result is not None]
