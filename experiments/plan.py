@@ -5,8 +5,8 @@ system is trained on every one of its ``datasets`` with every one of its ``seeds
 true``, as one for each tag set; or it is ``made_of`` the models of another system, of this table or, as
 ``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search, on those of that system's data sets
 that it names, or else the plan. Made of several, such as of one that has a model for each tag set and one that has a
-model for all, it is the ensemble of all their models. A plan with ``by_request: true`` is done only if its table is
-named.
+model for all, it is the ensemble of all their models. With ``dataset_seeds`` a data set has some of the seeds only. A
+plan with ``by_request: true`` is done only if its table is named.
 """
 
 from __future__ import annotations
@@ -94,10 +94,12 @@ class Trial:
     @property
     def model_count(self) -> int:
         """How many models answer each question: of those for one tag set each, one."""
-        if not self.members:
-            return 1
-        systems = [key.split("/") for key in self.members]
-        return len({(table, system, seed) for table, system, _, _, seed, _ in systems})
+        return len({asker_of(key) for key in self.members}) or 1
+
+    @property
+    def has_type_members(self) -> bool:
+        """Whether it is about all tag sets, and made of models for one each."""
+        return not self.tags and any(key.split("/")[3] != ALL for key in self.members)
 
     def config(self) -> Config:
         """The settings of the training, without data and directory.
@@ -120,10 +122,23 @@ def table_of(key: str) -> str:
     return key.partition("/")[0]
 
 
+def asker_of(key: str) -> tuple[str, ...]:
+    """Table, system and seed of the trial with a key: of all trials that have these, one answers a question."""
+    table, system, _, _, seed, _ = key.split("/")
+    return table, system, seed
+
+
 def tags_of(key: str, dataset: str) -> str:
-    """The tag set of the trial with a key, which is about that data set; empty: all."""
+    """The tag set of the trial with a key, which is about that data set; empty: all.
+
+    Raises:
+        ConfigError: The data set has no such tag set.
+    """
     name = key.split("/")[3]
-    return "" if name == ALL else next(tags for tags in types_of(dataset) if _as_name(tags) == name)
+    found = [""] if name == ALL else [tags for tags in types_of(dataset) if _as_name(tags) == name]
+    if not found:
+        raise ConfigError(f"{key}: {dataset} has no tag set {name!r}")
+    return found[0]
 
 
 def tables() -> list[str]:
@@ -179,9 +194,16 @@ def _trials(
         return
     datasets = system.get("datasets", plan.get("datasets", []))
     seeds = system.get("seeds", plan.get("seeds", [1]))
+    fewer = system.get("dataset_seeds", {})
+    for dataset, some in fewer.items():
+        if dataset not in datasets or not set(some) <= set(seeds):
+            raise ConfigError(
+                f"{table}/{PLAN}: the dataset_seeds of {name!r} are to be some of {seeds} for some of {datasets}, got "
+                f"{some} for {dataset}"
+            )
     for seed in seeds:  # a second seed when all sets have a first
         for dataset in datasets:
-            if seed not in system.get("dataset_seeds", {}).get(dataset, seeds):
+            if seed not in fewer.get(dataset, seeds):
                 continue
             own = system.get("dataset_settings", {}).get(dataset, {})
             settings = merged(plan.get("base", {}), system.get("settings", {}), own)
@@ -198,21 +220,36 @@ def _measurements(
     made: Mapping[str, Sequence[Trial]],
     common: Mapping[str, Any],
 ) -> Iterator[Trial]:
-    """An ensemble of all seeds of another system for each data set, or each of its models in another search."""
+    """An ensemble of all seeds of other systems for each data set, or each model of another system, in another search.
+
+    Raises:
+        ConfigError: What it is made of is not there, or does not go together.
+    """
+    names = system["made_of"] if isinstance(system["made_of"], list) else [system["made_of"]]
+    is_ensemble = len(names) > 1 or not (system.get("search") or system.get("stream"))
+    if len(set(names)) < len(names) or (len(names) > 1 and system.get("stream")):
+        raise ConfigError(
+            f"{table}/{PLAN}: {system['name']!r} is to be made of different systems, of one if it streams, got {names}"
+        )
     groups: dict[tuple[str, str], list[Trial]] = {}
-    for trial in _chosen(table, plan, system, _members(table, system, made)):
-        groups.setdefault((trial.dataset, trial.tags), []).append(trial)
+    for name in names:
+        for trial in _chosen(table, plan, system, name, _trained(table, system["name"], name, made)):
+            groups.setdefault((trial.dataset, trial.tags), []).append(trial)
     for dataset, tags in [one for one in groups if one[1] and (one[0], "") in groups]:
         groups[dataset, ""] += groups.pop((dataset, tags))  # a model for all tag sets takes part in every answer
-    is_ensemble = not (system.get("search") or system.get("stream"))
     for (dataset, tags), members in groups.items():
+        if len({(one.table, one.system) for one in members}) < len(names):
+            raise ConfigError(
+                f"{table}/{PLAN}: {system['name']!r} is made of {names}, not all of which have {dataset}; name the "
+                "datasets that they share"
+            )
         for some in [members] if is_ensemble else [[one] for one in members]:
             keys = tuple(one.key for one in some)
             yield Trial(table, system["name"], dataset, tags, some[0].seed, members=keys, **common)
 
 
 def _chosen(
-    table: str, plan: Mapping[str, Any], system: Mapping[str, Any], members: Sequence[Trial]
+    table: str, plan: Mapping[str, Any], system: Mapping[str, Any], made_of: str, members: Sequence[Trial]
 ) -> Sequence[Trial]:
     """Of what a system is made of, the data sets and seeds that it names, or else the plan's data sets.
 
@@ -226,22 +263,15 @@ def _chosen(
         if missing and (key in system or len(missing) == len(wanted)):
             raise ConfigError(
                 f"{table}/{PLAN}: the {key} of {system['name']!r} are to be some of {there}, which "
-                f"{system['made_of']!r} has, got {missing}; leave them out, or train on them there"
+                f"{made_of!r} has, got {missing}; leave them out, or train on them there"
             )
         members = [one for one in members if getattr(one, name) in wanted]
     return members
 
 
-def _members(table: str, system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:
-    """The trials whose models a system is made of."""
-    names = system["made_of"]
-    several = [names] if isinstance(names, str) else names
-    return [trial for name in several for trial in _trained(table, system["name"], name, made)]
-
-
 def _trained(table: str, system: str, name: str, made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:
     """The trials of one of the systems that a system is made of, by its name."""
-    if name in made:
+    if name in made and not any(one.members for one in made[name]):
         return made[name]
     elsewhere, _, other = name.partition("/")
     plan = _read(elsewhere) if other and elsewhere != table else {"systems": []}

@@ -10,13 +10,15 @@ from typing import Any
 
 from experiments.datasets import Parts, load
 from experiments.outcomes import outcome_of
-from experiments.plan import Trial, tags_of
+from experiments.plan import Trial, asker_of, tags_of, types_of
 from ssnt.config import Config
 from ssnt.engines.base import DONE, Report
+from ssnt.errors import ModelError
 from ssnt.evaluation import LATENCY, Evaluation, evaluate_model
 from ssnt.files import write_text
 from ssnt.interrupts import Stop
-from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, StreamSettings, Transducer
+from ssnt.pipeline import PerTagTransducer, StreamSettings, Transducer
+from ssnt.pipeline.loading import join_models
 from ssnt.training.fit import train_one
 from ssnt.training.job import WAIT, ReportingDisplay
 from ssnt.training.run_directory import RunDirectory
@@ -95,16 +97,21 @@ def _evaluated(trial: Trial, transducer: Transducer, examples: Sequence[Example]
 
 
 def _joined(trial: Trial, work: Path) -> Transducer:
-    """The models that a trial measures, as one."""
-    by_type: dict[str, list[Transducer]] = {}
+    """The models that a trial measures, as one: of a system with a model for each tag set, those of a seed are one."""
+    models: list[Transducer] = []
+    per_tag: dict[tuple[str, ...], dict[tuple[str, ...], Transducer]] = {}
     for key in trial.members:
-        tags = "" if trial.tags else tags_of(key, trial.dataset)  # about one tag set, all are of the same
-        by_type.setdefault(tags, []).append(Transducer.from_pretrained(model_directory(work, key)))
-    for_all = by_type.pop("", [])
-    if not by_type:
-        return for_all[0] if len(for_all) == 1 else EnsembleTransducer(for_all)
-    ensembles = {tuple(tags.split(";")): EnsembleTransducer([*for_all, *own]) for tags, own in by_type.items()}
-    return PerTagTransducer(ensembles, for_all[0].config)
+        one = Transducer.from_pretrained(model_directory(work, key))
+        tags = "" if trial.tags else tags_of(key, trial.dataset)  # a trial about one tag set has models of it alone
+        if tags:
+            per_tag.setdefault(asker_of(key), {})[tuple(tags.split(";"))] = one
+        else:
+            models.append(one)
+    for own in per_tag.values():
+        if len(own) < len(types_of(trial.dataset)):
+            raise ModelError(f"{trial.key}: expected a model for each tag set, got {len(own)}; others have no answer")
+        models.append(PerTagTransducer(own, next(iter(own.values())).config))
+    return join_models(models)
 
 
 def _of_type(examples: Sequence[Example], tags: str) -> list[Example]:

@@ -18,6 +18,7 @@ LAYERS = (
         "_numba_words",
         "decode",
         "emission_grid",
+        "factored_side",
         "factored_softmax",
         "loss",
         "nn",

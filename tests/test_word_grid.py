@@ -143,7 +143,9 @@ def test_autocast_does_not_lower_the_precision_of_a_small_vocabulary():
         assert torch.equal(a, b)
 
 
-def test_autocast_to_bfloat16_rounds_what_a_linear_layer_would_round_and_no_more():
+@pytest.mark.parametrize("keep", [True, False])
+def test_autocast_to_bfloat16_rounds_what_a_linear_layer_would_round_and_no_more(keep, monkeypatch):
+    monkeypatch.setattr(factored_softmax, "_KEPT_BYTES", factored_softmax._KEPT_BYTES if keep else -1)
     inputs, targets = make_inputs(2, batch=3, src=7, tgt=5, dtype=torch.float32)
     src_states, tgt_states, src_weight, tgt_weight, bias = inputs
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -155,11 +157,14 @@ def test_autocast_to_bfloat16_rounds_what_a_linear_layer_would_round_and_no_more
     expected = logits.log_softmax(dim=3).gather(3, index)[..., 0]
     torch.testing.assert_close(got, expected)
     assert not torch.allclose(got, materialised(*inputs, targets), rtol=1e-5, atol=1e-5)  # it is rounded
-    for ours, theirs in zip(
-        torch.autograd.grad(got.sum(), inputs), torch.autograd.grad(expected.sum(), inputs), strict=True
+    ones = torch.ones_like(got)
+    wide = torch.autograd.grad(materialised(*inputs, targets).sum(), inputs)
+    for name, ours, theirs, exact in zip(
+        NAMES, gradients(got, inputs, ones), gradients(expected, inputs, ones), wide, strict=True
     ):
         assert ours.dtype == torch.float32
         torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2 * float(theirs.abs().max()))
+        assert not torch.allclose(ours, exact, rtol=1e-4, atol=1e-4 * float(exact.abs().max())), name
 
 
 def test_autocast_to_float16_whose_range_is_small_rounds_nothing():
@@ -179,6 +184,10 @@ def test_cells_that_are_computed_again_are_exact_under_autocast_too():
     far = wide < -700.0  # where logits are far apart, cells are unsafe
     assert far.any()
     torch.testing.assert_close(got[far], wide[far].float())
+    (gradient,) = torch.autograd.grad(got[far].sum(), inputs[4])
+    double = [t.detach().double().requires_grad_() for t in inputs]
+    (expected,) = torch.autograd.grad(materialised(*double, targets)[far].sum(), double[4])
+    torch.testing.assert_close(gradient, expected.float())
 
 
 def test_padding_is_ignored_whatever_it_holds():

@@ -35,7 +35,7 @@ class Group:
     @property
     def is_ensemble(self) -> bool:
         """Whether several models answer together."""
-        return any(len(trial.members) > 1 for trial in self.trials)
+        return any(trial.model_count > 1 for trial in self.trials)
 
     @property
     def is_per_type(self) -> bool:
@@ -90,6 +90,8 @@ class Gathered:
         groups = self.of(system)
         sizes = {trial.model_count for group in groups for trial in group.trials if trial.model_count > 1}
         kind = "one a type" if any(group.is_per_type for group in groups) else "one model"
+        if any(trial.has_type_members for group in groups for trial in group.trials):
+            kind += " and one a type"
         return kind + (f", ensembles of {'/'.join(map(str, sorted(sizes)))}" if sizes else "")
 
 

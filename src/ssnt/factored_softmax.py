@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,7 +30,7 @@ from torch import Tensor
 
 from ssnt.dp.autograd import refuse_second_order
 from ssnt.dp.diagonals import accumulation_dtype
-from ssnt.huge_pages import empty_like as empty_like_in_huge_pages
+from ssnt.factored_side import Side, SideGradients, narrow_dtype
 
 _KEPT_BYTES = 384 << 20  # exponentials kept in memory of their own; beyond this they are computed again
 _EXACT_BYTES = 16 << 20  # logits of cells that are computed again
@@ -39,69 +38,11 @@ ROUNDING = 2.0**-14  # rounding of the logits beyond which a cell is computed ag
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One side of the logits, ``states @ weight.T + bias``.
-
-    Attributes:
-        states: ``(B, N, H)``.
-        weight: ``(V, H)``.
-        bias: ``(V,)``, on one side only.
-        narrow: The dtype of products with the weight, if it is not that of the states.
-    """
-
-    states: Tensor
-    weight: Tensor
-    bias: Tensor | None
-    narrow: torch.dtype | None = None
-
-    @property
-    def size(self) -> int:
-        """``N``."""
-        return self.states.shape[1]
-
-    @property
-    def rows(self) -> int:
-        """``B * N``."""
-        return self.states.shape[0] * self.size
-
-    def logits(self, chunk: slice, room: Tensor) -> Tensor:
-        """Fills ``room``, of at least ``B * N * C`` numbers, and returns it as ``(B, N, C)``."""
-        width = chunk.stop - chunk.start
-        out = room.view(-1)[: self.rows * width].view(self.rows, width)
-        if self.narrow is not None and room.dtype == self.states.dtype:  # a wider room is for what must be exact
-            out.copy_(torch.mm(self.narrow_states, self.weight[chunk].to(self.narrow).T))
-            if self.bias is not None:
-                out += self.bias[chunk]
-            return out.view(*self.states.shape[:2], width)
-        states, weight = self.states.flatten(0, 1).to(room.dtype), self.weight[chunk].to(room.dtype)
-        if self.bias is None:
-            torch.mm(states, weight.T, out=out)
-        else:
-            torch.addmm(self.bias[chunk].to(room.dtype), states, weight.T, out=out)
-        return out.view(*self.states.shape[:2], width)
-
-    @cached_property
-    def narrow_states(self) -> Tensor:
-        """``(B * N, H)``, rounded."""
-        return self.states.flatten(0, 1).to(self.narrow)
-
-    def scratch(self, chunk_size: int, dtype: torch.dtype | None = None) -> Tensor:
-        """Room for the logits of one chunk."""
-        return self.states.new_empty(self.rows * chunk_size, dtype=dtype)
-
-    def gradient_room(self, needed: bool) -> Tensor | None:
-        """The gradient of the weight, to be written, if it is needed and has room for exponentials meanwhile."""
-        if not needed or self.rows > self.weight.shape[1]:
-            return None
-        return empty_like_in_huge_pages(self.weight)
-
-
-@dataclass(frozen=True)
 class _Inputs:
     """Both sides, the targets ``(B, J)``, and how many symbols make a chunk."""
 
-    src: _Side
-    tgt: _Side
+    src: Side
+    tgt: Side
     targets: Tensor
     chunk_size: int
 
@@ -180,7 +121,7 @@ class _Rooms:
         self._scratch: list[Tensor] = []
 
     @property
-    def _sides(self) -> tuple[_Side, _Side]:
+    def _sides(self) -> tuple[Side, Side]:
         return self._inputs.src, self._inputs.tgt
 
     def logits(self, chunk: slice) -> list[Tensor]:
@@ -244,12 +185,13 @@ class _CellLogits:
     def __init__(self, inputs: _Inputs, cells: Tensor) -> None:
         self._inputs = inputs
         self._cells = cells
-        self._rooms = [side.scratch(inputs.chunk_size, inputs.wide) for side in (inputs.src, inputs.tgt)]
+        self._sides = [replace(side, narrow=None) for side in (inputs.src, inputs.tgt)]  # these are to be exact
+        self._rooms = [side.scratch(inputs.chunk_size, inputs.wide) for side in self._sides]
 
     def groups(self, chunk: slice) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
         """For each group: which cells, their source rows, their target rows, and their logits ``(N, C)``."""
         inputs = self._inputs
-        src, tgt = (side.logits(chunk, room) for side, room in zip((inputs.src, inputs.tgt), self._rooms, strict=True))
+        src, tgt = (side.logits(chunk, room) for side, room in zip(self._sides, self._rooms, strict=True))
         plane = inputs.tgt.size * inputs.src.size
         size = max(1, _EXACT_BYTES // (inputs.chunk_size * inputs.wide.itemsize))
         for first in range(0, len(self._cells), size):
@@ -312,40 +254,6 @@ def _forward(inputs: _Inputs, rooms: _Rooms) -> tuple[Tensor, _Normaliser]:
     return log_word, _Normaliser(log_norm, exact, kept if rooms.keeps else None)
 
 
-class _SideGradients:
-    """Collects the gradients of one side chunk by chunk; those nobody needs are not computed."""
-
-    def __init__(self, side: _Side, weight: Tensor | None, needs_states: bool, needs_weight: bool, needs_bias: bool):
-        self._side = side
-        # The states gather a sum over chunks; weights and bias are written once, a chunk each.
-        self.states = torch.zeros_like(side.states, memory_format=torch.contiguous_format) if needs_states else None
-        self.weight = empty_like_in_huge_pages(side.weight) if needs_weight and weight is None else weight
-        self.bias = torch.empty_like(side.bias) if needs_bias and side.bias is not None else None
-
-    def add(self, chunk: slice, grad_logits: Tensor) -> None:
-        """Takes the gradients of a chunk's logits, ``(B, N, C)``; the chunk's exponentials are no longer needed."""
-        flat = grad_logits.flatten(0, 1)
-        if self.bias is not None:
-            self.bias[chunk] = flat.sum(dim=0)
-        if self._side.narrow is None:
-            self._add_products(chunk, flat)
-        else:
-            self._add_narrow_products(chunk, flat.to(self._side.narrow))
-
-    def _add_products(self, chunk: slice, grad_logits: Tensor) -> None:
-        if self.states is not None:
-            self.states.view(-1, self.states.shape[2]).addmm_(grad_logits, self._side.weight[chunk])
-        if self.weight is not None:
-            torch.mm(grad_logits.T, self._side.states.flatten(0, 1), out=self.weight[chunk])
-
-    def _add_narrow_products(self, chunk: slice, grad_logits: Tensor) -> None:
-        if self.states is not None:
-            product = grad_logits @ self._side.weight[chunk].to(grad_logits.dtype)
-            self.states.view(-1, self.states.shape[2]).add_(product)
-        if self.weight is not None:
-            self.weight[chunk] = grad_logits.T @ self._side.narrow_states
-
-
 def _add_exact(
     cell_logits: _CellLogits, exact: _ExactCells, chunk: slice, upstream: Tensor, grad_src: Tensor, grad_tgt: Tensor
 ) -> None:
@@ -368,7 +276,7 @@ def _softmax_ratio(normaliser: _Normaliser, grad_log_word: Tensor) -> tuple[Tens
 
 
 def _backward(
-    inputs: _Inputs, normaliser: _Normaliser, grad_log_word: Tensor, src: _SideGradients, tgt: _SideGradients
+    inputs: _Inputs, normaliser: _Normaliser, grad_log_word: Tensor, src: SideGradients, tgt: SideGradients
 ) -> None:
     """Fills the gradients of both sides."""
     negative, log_norm = _softmax_ratio(normaliser, grad_log_word)
@@ -395,14 +303,6 @@ def _backward(
         tgt.add(chunk, grad_tgt)
 
 
-def _narrow_dtype(states: Tensor) -> torch.dtype | None:
-    """Bfloat16 under autocast to it; float16, whose range logits can leave, is not used."""
-    device = states.device.type
-    if states.dtype != torch.float32 or not torch.is_autocast_enabled(device):
-        return None
-    return torch.bfloat16 if torch.get_autocast_dtype(device) == torch.bfloat16 else None
-
-
 class FactoredLogSoftmax(torch.autograd.Function):
     """Forward and backward in chunks; nothing of size ``(B, J, I, V)`` ever exists."""
 
@@ -413,8 +313,8 @@ class FactoredLogSoftmax(torch.autograd.Function):
         In the order ``src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, chunk_size, is_training``.
         """
         src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, chunk_size, is_training = arguments
-        ctx.narrow = _narrow_dtype(src_states)
-        src, tgt = _Side(src_states, src_weight, None, ctx.narrow), _Side(tgt_states, tgt_weight, bias, ctx.narrow)
+        ctx.narrow = narrow_dtype(src_states)
+        src, tgt = Side(src_states, src_weight, None, ctx.narrow), Side(tgt_states, tgt_weight, bias, ctx.narrow)
         inputs = _Inputs(src, tgt, targets, chunk_size)
         rooms = _Rooms(inputs, ctx.needs_input_grad[:5] if is_training else None)
         with torch.autocast(bias.device.type, enabled=False):
@@ -430,14 +330,14 @@ class FactoredLogSoftmax(torch.autograd.Function):
         """Gradients of states, weights and bias."""
         refuse_second_order("the word grid")
         src_states, tgt_states, src_weight, tgt_weight, bias, targets, valid, *results = ctx.saved_tensors
-        src_side = _Side(src_states, src_weight, None, ctx.narrow)
-        tgt_side = _Side(tgt_states, tgt_weight, bias, ctx.narrow)
+        src_side = Side(src_states, src_weight, None, ctx.narrow)
+        tgt_side = Side(tgt_states, tgt_weight, bias, ctx.narrow)
         inputs = _Inputs(src_side, tgt_side, targets, ctx.chunk_size)
         log_norm, cells, exact_log_norm = results
         normaliser = _Normaliser(log_norm, _ExactCells(cells, exact_log_norm), ctx.kept)
         needs = ctx.needs_input_grad
-        src = _SideGradients(inputs.src, ctx.weight_gradients[0], needs[0], needs[2], False)
-        tgt = _SideGradients(inputs.tgt, ctx.weight_gradients[1], needs[1], needs[3], needs[4])
+        src = SideGradients(inputs.src, ctx.weight_gradients[0], needs[0], needs[2], False)
+        tgt = SideGradients(inputs.tgt, ctx.weight_gradients[1], needs[1], needs[3], needs[4])
         # The gradients are written over the exponentials: a second backward pass has to compute them again.
         ctx.kept, ctx.weight_gradients = None, (None, None)
         upstream = torch.where(valid, grad_log_word, 0.0)

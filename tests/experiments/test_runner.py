@@ -15,6 +15,7 @@ from experiments.datasets import load
 from experiments.plan import Trial, tags_of, trials_of
 from experiments.results import Results, Row
 from experiments.runner import _Queue, code_version, run
+from experiments.trial import _joined, model_directory
 from typer.testing import CliRunner
 
 from experiments import datasets, results, runner
@@ -22,6 +23,7 @@ from experiments import plan as plan_module
 from ssnt.engines.base import DONE, FAILED, Job
 from ssnt.errors import ConfigError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
+from ssnt.pipeline import EnsembleTransducer, Transducer
 
 
 @pytest.fixture
@@ -83,9 +85,36 @@ def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:
 def test_a_data_set_may_have_fewer_seeds(home: Path) -> None:
     path = home / "toy" / "plan.yaml"
     plan = yaml.safe_load(path.read_text(encoding="utf-8"))
-    plan["systems"][1]["dataset_seeds"] = {"inflection/toy": [2], "inflection/other": [1]}
+    plan["systems"][1]["dataset_seeds"] = {"inflection/toy": [2]}
     path.write_text(yaml.safe_dump(plan), encoding="utf-8")
     assert [one.seed for one in trials_of("toy") if one.system == "one"] == [2]
+    for wrong in ({"inflection/other": [1]}, {"inflection/toy": [7]}):
+        plan["systems"][1]["dataset_seeds"] = wrong
+        path.write_text(yaml.safe_dump(plan), encoding="utf-8")
+        with pytest.raises(ConfigError, match="dataset_seeds of 'one'"):
+            trials_of("toy")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"made_of": ["one", "one"]}, "different systems"),
+        ({"made_of": ["types", "one"], "stream": {"max_delay": 1}}, "of one if it streams"),
+        ({"made_of": ["types", "one"], "seeds": [2]}, r"the seeds of 'all' are to be some of \[1\]"),
+        ({"made_of": ["types", "both"]}, "neither a system above it"),
+        ({"made_of": ["types", "elsewhere"]}, "not all of which have"),
+    ],
+)
+def test_systems_that_do_not_go_together_are_refused(home: Path, change: dict[str, object], message: str) -> None:
+    path = home / "toy" / "plan.yaml"
+    plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    plan["datasets"].append("inflection/other")
+    plan["systems"][0]["datasets"] = plan["systems"][1]["datasets"] = ["inflection/toy"]
+    plan["systems"].insert(2, {"name": "elsewhere", "datasets": ["inflection/other"]})
+    plan["systems"][4] = {"name": "all", **change}
+    path.write_text(yaml.safe_dump(plan), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        trials_of("toy")
 
 
 def test_the_key_follows_the_settings(home: Path) -> None:
@@ -121,6 +150,14 @@ def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Pa
     rows = results.rows()
     assert set(rows) == {one.key for one in trials}
     assert len(results.csv.read_text(encoding="utf-8").splitlines()) == len(trials) + 1
+    together = next(one for one in trials if one.system == "all")
+    for_all = [one for one in trials if one.system == "one"]
+    whole = [Transducer.from_pretrained(model_directory(work, one.key)) for one in for_all]
+    own = {one.tags: Transducer.from_pretrained(model_directory(work, one.key)) for one in trials[:2]}
+    joined = _joined(together, work)
+    for example in load("inflection/toy").test:
+        expected = EnsembleTransducer([*whole, own[example.tags[0]]]).score_each([example])[0]
+        assert joined.score_each([example])[0].log_prob == pytest.approx(expected.log_prob, abs=1e-6)
     outcome = results.records()[trials[2].key]["outcomes"]["test"]["cells"]
     assert set(outcome) == {"n=p", "n=s"}
     signs = "".join(outcome.values())

@@ -65,6 +65,10 @@ def test_those_with_a_model_for_each_tag_set_are_joined_tag_set_by_tag_set(place
     all_three = load_models(find_models("tagged,first,second"))
     members = [copying_transducer(tags=("X", "Y")), *(shaken(copying_transducer(), seed) for seed in (1, 2))]
     assert all_three.score([("ab", "gab")], [["Y"]]) == EnsembleTransducer(members).score([("ab", "gab")], [["Y"]])
+    assert all_three.config == copying_transducer(tags=("X", "Y")).config
     make("third", "X", 3)
-    with pytest.raises(ModelError, match="tag sets"):
+    with pytest.raises(ModelError, match=r"members\[1\]: .* tag sets of members\[0\], .* only one of the two has 'Y'"):
         load_models(find_models("first,third"))
+    make("fourth", "XYZ", 4)
+    with pytest.raises(ModelError, match=r"members\[0\]: expected a model that knows .* got one without 'Z'"):
+        load_models(find_models("tagged,fourth"))

@@ -170,20 +170,28 @@ class Vocabulary:
             "feature_vocab_size": 0 if self.tags is None else len(self.tags) + 1,
         }
 
-    def divides_like(self, other: Vocabulary) -> bool:
-        """Whether text is made the same symbols of, known or not."""
+    def divides_unlike(self, other: Vocabulary) -> list[str]:
+        """The settings of data in which the two differ so that text is not made the same symbols of."""
         mine, theirs = (
-            (one.source_unit.state(), one.target_unit.state(), one.lowercase, one.digits_to_hash)
+            {
+                "source_unit": one.source_unit.state(),
+                "target_unit": one.target_unit.state(),
+                "lowercase": one.lowercase,
+                "digits_to_hash": one.digits_to_hash,
+            }
             for one in (self, other)
         )
-        return mine == theirs
+        return [f"data.{name}" for name in mine if mine[name] != theirs[name]]
 
     def lacks(self, other: Vocabulary) -> list[str]:
-        """The symbols and tags of another vocabulary that this one does not have."""
-        lists = [(self.source.table, other.source.symbols), (self.target.table, other.target.symbols)]
-        if other.tags is not None:
-            lists.append(({} if self.tags is None else self.tags.table, other.tags.names))
-        return [name for table, names in lists for name in names if name not in table]
+        """The symbols and tags of another vocabulary that this one does not have, such as ``tag 'PST'``."""
+        tags = {} if self.tags is None else self.tags.table
+        lists = [
+            ("source symbol", self.source.table, other.source.symbols),
+            ("target symbol", self.target.table, other.target.symbols),
+            ("tag", tags, () if other.tags is None else other.tags.names),
+        ]
+        return [f"{what} {name!r}" for what, table, names in lists for name in names if name not in table]
 
     def to_json(self) -> dict[str, Any]:
         """The vocabulary as what can be written as JSON and read by people."""

@@ -39,6 +39,11 @@ class Numbering:
     tags: Tensor | None
     known: Tensor
 
+    def to(self, device: torch.device | str) -> Numbering:
+        """The same on a device."""
+        tags = None if self.tags is None else self.tags.to(device)
+        return Numbering(self.source.to(device), self.target.to(device), tags, self.known.to(device))
+
 
 class RenumberedScorer:
     """A model without an alignment, asked with other numbers than its own.

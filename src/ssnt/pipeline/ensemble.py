@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ssnt.checkpoint import SavedModel
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import EnsembleScorer, MarginalisedScorer, Numbering, RenumberedScorer, Scorer
 from ssnt.errors import ModelError
@@ -31,8 +32,8 @@ class EnsembleTransducer(Transducer):
 
     Args:
         members: The models, at least one, of any kinds; one of them knows all symbols and tags that the others know. A
-            symbol that a model does not know has no probability in it. How to search is what the first one's settings
-            say.
+            symbol that a model does not know has no probability in it: where rare symbols were left out of a
+            vocabulary, that model speaks against them. How to search is what the first one's settings say.
 
     Attributes:
         members: The models.
@@ -52,6 +53,7 @@ class EnsembleTransducer(Transducer):
         widest = _most_knowing(members)
         super().__init__(widest.model, widest.vocabulary, members[0].config)
         self.members = tuple(members)
+        self._numberings = [_numbering(one.vocabulary, widest.vocabulary) for one in members]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(one.config.model.name for one in self.members)}, on {self.device})"
@@ -72,9 +74,7 @@ class EnsembleTransducer(Transducer):
             one.to(device)
         return self
 
-    def save_pretrained(
-        self, directory: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None
-    ) -> None:
+    def _saved(self) -> SavedModel:
         """An ensemble has no directory of its own.
 
         Raises:
@@ -83,7 +83,7 @@ class EnsembleTransducer(Transducer):
         raise ModelError("an ensemble has no directory of its own: save each of .members, and join them when loaded")
 
     def _scorer(self) -> Scorer[Any, Any]:
-        return EnsembleScorer([_scorer_of(one, self.vocabulary) for one in self.members])
+        return EnsembleScorer([_scorer_of(*pair) for pair in zip(self.members, self._numberings, strict=True)])
 
     def _nll(self, batch: Batch) -> Tensor:
         scorer = self._scorer()
@@ -135,42 +135,42 @@ def _most_knowing(members: Sequence[Transducer]) -> Transducer:
     """The model that knows all that the others know."""
     first = members[0].vocabulary
     for place, one in enumerate(members):
-        if not one.vocabulary.divides_like(first):
+        if others := one.vocabulary.divides_unlike(first):
             raise ModelError(
-                f"members[{place}]: expected text to be divided as for members[0] (data.source_unit, data.target_unit, "
-                "data.lowercase and data.digits_to_hash), got another way"
+                f"members[{place}]: expected text to be divided as for members[0], got another {' and '.join(others)}; "
+                "train both with the same settings for data"
             )
-    lacking = [[name for other in members for name in one.vocabulary.lacks(other.vocabulary)] for one in members]
+    lacking = [
+        list(dict.fromkeys(name for other in members for name in one.vocabulary.lacks(other.vocabulary)))
+        for one in members
+    ]
     place = min(range(len(members)), key=lambda at: len(lacking[at]))
     if lacking[place]:
         raise ModelError(
             f"members: expected one that knows all symbols and tags of the others, got none: members[{place}], which "
-            f"lacks the fewest, lacks {len(lacking[place])}, such as {lacking[place][0]!r}; train it on all of the data"
+            f"lacks the fewest, lacks {len(lacking[place])}, such as the {lacking[place][0]}; train it on all of the "
+            "data"
         )
     return members[place]
 
 
-def _scorer_of(one: Transducer, vocabulary: Vocabulary) -> Scorer[Any, Any]:
-    """A model that is asked with the numbers of a vocabulary that has all of its symbols."""
+def _scorer_of(one: Transducer, numbering: Numbering | None) -> Scorer[Any, Any]:
     scorer = one._scorer()  # its own way: it may be an ensemble itself
     if one.has_alignment:
         scorer = MarginalisedScorer(scorer, end=one.config.training.end)
-    own = one.vocabulary
+    return scorer if numbering is None else RenumberedScorer(scorer, numbering.to(one.device))
+
+
+def _numbering(own: Vocabulary, vocabulary: Vocabulary) -> Numbering | None:
+    """A model's numbers by those of a vocabulary that has all of its symbols; None if they are the same."""
     if own is vocabulary or own.to_json() == vocabulary.to_json():
-        return scorer
-    return RenumberedScorer(scorer, _numbering(own, vocabulary, one.device))
-
-
-def _numbering(own: Vocabulary, vocabulary: Vocabulary, device: torch.device) -> Numbering:
-    def tensor(numbers: list[int]) -> Tensor:
-        return torch.tensor(numbers, dtype=torch.int64, device=device)
-
+        return None
     tags = None
     if own.tags is not None and vocabulary.tags is not None:
-        tags = tensor([0, *(own.tags.table.get(name, 0) for name in vocabulary.tags.names)])
+        tags = torch.tensor([0, *(own.tags.table.get(name, 0) for name in vocabulary.tags.names)])
     return Numbering(
-        source=tensor(own.source.numbers_of(vocabulary.source)),
-        target=tensor(own.target.numbers_of(vocabulary.target)),
+        source=torch.tensor(own.source.numbers_of(vocabulary.source)),
+        target=torch.tensor(own.target.numbers_of(vocabulary.target)),
         tags=tags,
-        known=tensor(vocabulary.target.numbers_of(own.target)),
+        known=torch.tensor(vocabulary.target.numbers_of(own.target)),
     )

@@ -10,7 +10,6 @@ from typing import Any, TypeVar, Unpack
 
 import torch
 
-from ssnt.checkpoint import SavedModel
 from ssnt.checkpoint.manifest import TagSet, tag_set
 from ssnt.checkpoint.save import save_models
 from ssnt.config import Config
@@ -129,9 +128,7 @@ class PerTagTransducer(Transducer):
         self, directory: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None
     ) -> None:
         """Writes a model directory with a model for each tag set, whole or not at all."""
-        saved = {
-            tags: SavedModel(one.model, one.vocabulary, one.config, one.metrics) for tags, one in self.models.items()
-        }
+        saved = {tags: one._saved() for tags, one in self.models.items()}
         save_models(Path(directory), saved, self.config, self.metrics, overwrite=overwrite, name=name)
 
     def transduce_each(
@@ -189,7 +186,7 @@ class PerTagTransducer(Transducer):
         return self._dispatch(examples, lambda model, own: model.stream_each(own, batch_size=batch_size, **settings))
 
     def transducer_for(self, tags: Iterable[str]) -> Transducer:
-        """The model of some tags, which is asked without them.
+        """The model of some tags, which is asked without them unless it has tags itself, as some ensembles have.
 
         Raises:
             DataError: There is none; the message names the nearest.

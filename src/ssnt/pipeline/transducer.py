@@ -104,8 +104,12 @@ class Transducer(TextTransducer):
         Raises:
             StorageError: There is something already, or it cannot be written.
         """
-        place = Path(directory)
-        save_model(place, self.model, self.vocabulary, self.config, self.metrics, overwrite=overwrite, name=name)
+        own = self._saved()
+        save_model(Path(directory), own.model, own.vocabulary, own.config, own.metrics, overwrite=overwrite, name=name)
+
+    def _saved(self) -> SavedModel:
+        """What a model directory has of it."""
+        return SavedModel(self.model, self.vocabulary, self.config, self.metrics)
 
     def push_to_hub(
         self,

@@ -75,7 +75,7 @@ def _member_kinds(transducer: Transducer) -> list[str]:
     if isinstance(transducer, PerTagTransducer):
         return _member_kinds(next(iter(transducer.models.values())))
     if isinstance(transducer, EnsembleTransducer):
-        return [one.config.model.name for one in transducer.members]
+        return [kind for one in transducer.members for kind in _member_kinds(one) or [one.config.model.name]]
     return []
 
 
