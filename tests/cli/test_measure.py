@@ -45,6 +45,20 @@ def test_a_model_with_tags_has_macro_accuracy(run: Run, place: Path):
     assert done.err.startswith("ssnt: error: test.tsv:1: no tags")
 
 
+def test_tags_that_the_model_does_not_know_are_told(run: Run, place: Path):
+    given = (place / "tagged.tsv").read_text("utf-8")
+    path = write(place / "commas.tsv", *given.replace(";", ",").splitlines())
+    count = len(given.splitlines())
+    assert ";" in given
+    message = (
+        f"ssnt: warning: {count} inputs with tags that the model does not know, such as 'N,PL'; it knows 'N', 'PL', "
+        "'SG', and tags are split at ';'"
+    )
+    assert run("evaluate", "tagged", path).err.splitlines() == [message]
+    assert run("loglik", "tagged", path).err.splitlines()[1:] == [message]
+    assert run("evaluate", "tagged", "tagged.tsv").err == ""
+
+
 def test_there_are_no_predictions_to_write_without_a_metric_of_outputs(run: Run, place: Path):
     done = run("evaluate", "model", "test.tsv", "--metrics", "perplexity", "--predictions", "none.tsv")
     assert done.code == 2

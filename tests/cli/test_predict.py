@@ -153,7 +153,10 @@ def test_tags_come_from_the_file_or_the_command_line(run: Run, place: Path):
     other = run("predict", "tagged", "words.txt", "--tags", "SG", "--format", "jsonl")
     assert other.out != given.out
     unknown = run("predict", "tagged", "words.txt", "--tags", "N;XX")
-    assert unknown.err == "ssnt: warning: 5 inputs with tags that the model does not know\n"
+    assert unknown.err == (
+        "ssnt: warning: 5 inputs with tags that the model does not know, such as 'XX'; it knows 'N', 'PL', 'SG', and "
+        "tags are split at ';'\n"
+    )
 
 
 def test_tags_for_a_model_without_any_are_refused(run: Run, place: Path):

@@ -8,6 +8,7 @@ import typer
 
 from ssnt.cli.data_options import data_settings
 from ssnt.cli.errors import tell
+from ssnt.cli.inputs import UnknownTags
 from ssnt.cli.models import load_transducer
 from ssnt.cli.options import (
     BeamOption,
@@ -96,6 +97,10 @@ def evaluate(
             )
         _write_predictions(found, predictions, predictions_format)
     _tell_failures(found, file)
+    unknown_tags = UnknownTags(transducer, data)
+    for one in examples:
+        unknown_tags.see(one.tags)
+    unknown_tags.tell()
     print_scores(found.scores, as_json=as_json)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ssnt.data.lines import Problem, Watch
     from ssnt.decode import Failure
     from ssnt.interrupts import Stop
+    from ssnt.pipeline import Transducer
     from ssnt.types import Example
 
 AnswerT = TypeVar("AnswerT")
@@ -57,8 +58,8 @@ class Inputs:
         watch: Watch | None = None,
     ) -> None:
         self._path, self._data, self._needs_target, self._watch = path, data, needs_target, watch
-        self._tags = fixed_tags(tags, data, has_tags=has_tags)
-        self._needs_tags = has_tags and self._tags is None
+        self.tags = fixed_tags(tags, data, has_tags=has_tags)
+        self._needs_tags = has_tags and self.tags is None
         self.lines = self.failed = 0
 
     def chunks(self, size: int, *, patient_until: Stop | None = None) -> Iterator[list[Example | Problem]]:
@@ -94,7 +95,7 @@ class Inputs:
             if is_first and not isinstance(chunk[0], Example):
                 self._check_layout(chunk[0])
             is_first = False
-            tags = self._tags
+            tags = self.tags
             yield [replace(one, tags=tags) if tags is not None and isinstance(one, Example) else one for one in chunk]
 
     def answered(
@@ -163,3 +164,45 @@ def fixed_tags(tags: str | None, data: DataConfig, *, has_tags: bool) -> tuple[s
     from ssnt.data.parsers import split_tags
 
     return split_tags(tags, resolve_format(data).tag_separator)
+
+
+class UnknownTags:
+    """Tells of inputs with tags that a model does not know.
+
+    Args:
+        transducer: The model.
+        data: How inputs are laid out, and so where tags are divided.
+    """
+
+    def __init__(self, transducer: Transducer, data: DataConfig) -> None:
+        self._tags = transducer.vocabulary_for(()).tags
+        self._data = data
+        self._count = 0
+        self._example: str | None = None
+
+    def see(self, tags: Iterable[str]) -> None:
+        """Looks at the tags of an input."""
+        if self._tags is None:
+            return
+        unknown = [tag for tag in tags if tag not in self._tags.table]
+        self._count += bool(unknown)
+        if unknown and self._example is None:
+            self._example = unknown[0]
+
+    def tell(self, count: int | None = None) -> None:
+        """Says how many inputs there were, if any; as many as are given, if whoever asks has counted them."""
+        count = self._count if count is None else count
+        if not count or self._tags is None:
+            return
+        from ssnt.data.formats import resolve_format
+
+        example = "" if self._example is None else f", such as {self._example!r}"
+        names = self._tags.names
+        others = f" and {len(names) - 3} others" if len(names) > 3 else ""
+        known = ", ".join(map(repr, names[:3])) + others
+        separator = resolve_format(self._data).tag_separator
+        tell(
+            f"{counted(count, 'input')} with tags that the model does not know{example}; it knows {known}, and tags "
+            f"are split at {separator!r}",
+            "warning",
+        )

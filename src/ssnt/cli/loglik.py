@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ssnt.cli.data_options import data_settings
-from ssnt.cli.inputs import CHUNK_BATCHES, Inputs
+from ssnt.cli.inputs import CHUNK_BATCHES, Inputs, UnknownTags
 from ssnt.cli.models import load_transducer
 from ssnt.cli.options import (
     BatchSizeOption,
@@ -71,6 +71,7 @@ def loglik(
         return transducer.score_each(examples, batch_size=batch_size)
 
     total, tokens = 0.0, 0
+    unknown_tags = UnknownTags(transducer, data)
     chunks = inputs.chunks(CHUNK_BATCHES * batch_size)
     with results(out) as sink:
         sink.write(row(["log_prob", "tokens", "source", "target"]))
@@ -81,10 +82,12 @@ def loglik(
                     sink.write(row(["", "", example.source, target]))
                     continue
                 sink.write(row([f"{score.log_prob:.6f}", str(score.tokens), example.source, target]))
+                unknown_tags.see(example.tags)
                 total += score.log_prob
                 tokens += score.tokens
             sink.flush()
     if tokens:
         value = perplexity(max(0.0, -total), tokens)
         print(f"log_prob {total:.4f}  tokens {tokens}  perplexity {value:.4f}", file=sys.stderr)
+    unknown_tags.tell()
     return inputs.exit_code()

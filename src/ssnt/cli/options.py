@@ -102,7 +102,10 @@ DeviceOption = Annotated[str, typer.Option("--device", metavar="DEVICE", help="W
 TagsOption = Annotated[
     str | None,
     typer.Option(
-        "--tags", metavar="TAGS", help="Tags of every input, such as 'V;PST', instead of a column.", show_default=False
+        "--tags",
+        metavar="TAGS",
+        help="Tags of every input, such as 'V;PST', instead of a column; split as in the model's data.",
+        show_default=False,
     ),
 ]
 OutOption = Annotated[

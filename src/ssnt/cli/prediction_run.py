@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ssnt.cli.chunk_run import Account, ChunkReader, run_here, run_on
 from ssnt.cli.data_options import data_settings
 from ssnt.cli.errors import tell
-from ssnt.cli.inputs import Inputs
+from ssnt.cli.inputs import Inputs, UnknownTags
 from ssnt.cli.models import load_transducer
 from ssnt.cli.output import counted, results
 from ssnt.cli.progress_bar import ProgressBar, make_bar
@@ -171,6 +171,7 @@ class Prediction:
             tags=request.tags,
             watch=self._bar.watch if self._bar.is_shown else None,
         )
+        self._unknown_tags = UnknownTags(transducer, data)
         self._kept = ""
 
     def run(self) -> int:
@@ -191,9 +192,10 @@ class Prediction:
             if self._kept and not isinstance(error, ConfigError):
                 tell(self._target.how_to_go_on(self._kept), "note")
             raise
-        for count, what in ((account.unknown, "symbols"), (account.unknown_tags, "tags")):
-            if count:
-                tell(f"{counted(count, 'input')} with {what} that the model does not know", "warning")
+        if account.unknown:
+            tell(f"{counted(account.unknown, 'input')} with symbols that the model does not know", "warning")
+        self._unknown_tags.see(self._inputs.tags or ())
+        self._unknown_tags.tell(account.unknown_tags)
         return self._inputs.exit_code()
 
     def _predict(self, stop: Stop) -> Account:
