@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from commands import Run, write
@@ -21,6 +22,7 @@ def test_check_lists_every_problem_with_its_line(run: Run, place: Path):
     assert "not valid UTF-8" in errors[3]
     assert "bad.tsv:6: warning: the same as line 1" in found
     assert done.err.startswith("bad.tsv: 2 usable examples, 4 errors, ")
+    assert done.err.endswith("; read as tsv: first 'a' -> 'A'\n")
 
 
 def test_warnings_alone_are_no_failure(run: Run, place: Path):
@@ -49,7 +51,9 @@ def test_check_knows_formats_settings_and_prediction(run: Run, place: Path):
         in done.out
     )
     assert run("data", "check", "words.txt").code == 1
-    assert run("data", "check", "words.txt", "--sources-only").code == 0
+    sources = run("data", "check", "words.txt", "--sources-only")
+    assert sources.code == 0
+    assert re.search(r"; read as tsv: first '\w+'$", sources.err.strip())
     assert run("data", "check", "-", stdin="a\tA\nb\tB\n").code == 0
 
 

@@ -56,6 +56,7 @@ def check(
         ssnt data check words.txt --sources-only
     """
     from ssnt.data.check import check_file
+    from ssnt.data.readers import how_read
 
     data = data_settings(
         format_=form,
@@ -70,7 +71,8 @@ def check(
     if dev is not None:
         reports.append(check_file(dev, data, against=report.vocabulary, limit=0, on_problem=_print_problem))
     for one in reports:
-        print(f"{_shown(one.path)}: {one.sentence()}", file=sys.stderr, flush=True)
+        reading = "" if one.first is None else f"; {how_read(data, one.first)}"
+        print(f"{_shown(one.path)}: {one.sentence()}{reading}", file=sys.stderr, flush=True)
     return 0 if all(one.is_usable for one in reports) else SOME_FAILED
 
 

@@ -40,6 +40,7 @@ class CheckReport:
         warnings: How many warnings there are.
         counts: How many problems there are of each kind; a kind is a short name such as ``"duplicate"``.
         examples: How many examples can be used.
+        first: The first of them; None if there is none.
         report: What the filters of training do to them.
         unseen_source: How often there are source symbols that the training data does not have.
         unseen_target: The same for target symbols.
@@ -53,6 +54,7 @@ class CheckReport:
     warnings: int
     counts: Counter[str]
     examples: int
+    first: Example | None
     report: FilterReport
     unseen_source: Counter[str]
     unseen_target: Counter[str]
@@ -110,10 +112,12 @@ def check_file(
     found = _Findings(path, limit, on_problem)
     checker = _Checker(path, data, census, found, search, ignores_tags=needs_tags is False)
     watch = LineWatch(resolve_format(data), found.warn)
+    first: Example | None = None
     for one in iterate(path, data, needs_target=needs_target, needs_tags=needs_tags, watch=watch):
         if isinstance(one, Problem):
             found.add("error", one)
         else:
+            first = first or one
             checker.add(one)
     watch.finish(path, found.summarise)
     checker.finish(is_training)
@@ -125,6 +129,7 @@ def check_file(
         warnings=found.warnings,
         counts=found.counts,
         examples=census.examples,
+        first=first,
         report=census.report,
         unseen_source=source,
         unseen_target=target,

@@ -233,3 +233,10 @@ def _parallel_row(
         yield example
     else:
         yield Problem(files.target if "target" in example and files.target else files.source, number, example)
+
+
+def how_read(data: DataConfig, first: Example) -> str:
+    """Says how a file is read, by its first example: nothing else shows that columns are in another order."""
+    tags = f" with tags {', '.join(first.tags)}" if first.tags else ""
+    target = "" if first.target is None else f" -> {first.target!r}"
+    return f"read as {data.format}: first {first.source!r}{tags}{target}"

@@ -17,7 +17,7 @@ from ssnt.checkpoint import load_model, metrics_record, save_model
 from ssnt.checkpoint.load import model_config
 from ssnt.config import Config
 from ssnt.data.prepared import Prepared, prepare
-from ssnt.data.readers import read_examples
+from ssnt.data.readers import how_read, read_examples
 from ssnt.errors import ConfigError, ModelError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.nn import Model, build_model
@@ -341,7 +341,8 @@ def make_trainer(config: Config, world: World, conductor: Conductor, root: Path)
 
 def _notes(config: Config, data: _Data) -> list[str]:
     """What the user should know before training starts."""
-    notes = [_first_example(config)]
+    first = next(read_examples(str(config.data.train), config.data))
+    notes = [f"{config.data.train} is {how_read(config.data, first)}"]
     if data.train.report.taken:
         notes.append(f"{config.data.train}: {data.train.report.sentence()}")
     if data.dev is None:
@@ -356,13 +357,6 @@ def _notes(config: Config, data: _Data) -> list[str]:
     if parts:
         notes.append(f"{config.data.dev}: not in the training data, and so unknown to the model: {'; '.join(parts)}")
     return notes
-
-
-def _first_example(config: Config) -> str:
-    """How the training file is read: columns in another order make a model of nonsense, and nothing else shows it."""
-    first = next(read_examples(str(config.data.train), config.data))
-    tags = f" with tags {', '.join(first.tags)}" if first.tags else ""
-    return f"{config.data.train} is read as {config.data.format}: first {first.source!r}{tags} -> {first.target!r}"
 
 
 def _most_common(found: Counter[str]) -> str:
