@@ -77,13 +77,15 @@ def test_a_signal_saves_and_says_how_to_go_on(make_config: MakeConfig, tmp_path:
 @pytest.mark.slow
 def test_killed_ten_times_the_weights_are_the_same_and_no_file_is_damaged(make_config: MakeConfig, tmp_path: Path):
     settings = {
-        "training": {"max_epochs": 10, "average": 3, "checkpoint_minutes": 0.002},
+        "training": {"max_epochs": 40, "average": 3, "checkpoint_minutes": 0.001},
         "model": {"input_dropout": 0.3, "output_dropout": 0.2},
         "validation": {"patience": None},
         "search": SHORT,
     }
     whole, killed = make_config(**settings, out=str(tmp_path / "whole")), make_config(**settings)
+    began = time.monotonic()
     train(whole, display=False)
+    longest = (time.monotonic() - began) / 40  # so that ten of them and what is waited for besides are well within it
     moments = random.Random(4)
     settings_file = tmp_path / "killed.yaml"
     settings_file.write_text(dump_config(killed), encoding="utf-8")
@@ -93,7 +95,7 @@ def test_killed_ten_times_the_weights_are_the_same_and_no_file_is_damaged(make_c
             nursery, before = nurseries[kill % 2], steps_of(killed)
             child = nursery.start(settings_file, resume=RunDirectory(str(killed.out)).has_run)
             wait_for(killed, before + 1)
-            time.sleep(0.3 * moments.random())
+            time.sleep(longest * moments.random())
             os.kill(child, signal.SIGKILL)
             assert nursery.wait() == -signal.SIGKILL, f"it had ended before kill {kill}"
             check_all_files(killed)
