@@ -8,6 +8,7 @@ from pathlib import Path
 from experiments.datasets import load
 from experiments.plan import HOME, Trial, trials_of
 from experiments.trial import has_model, model_directory
+from ssnt.data.vocab import Vocabulary
 from ssnt.decode.formats import END
 from ssnt.pipeline import Transducer
 from ssnt.plots import plot_alignment, plot_path, save_figure
@@ -25,7 +26,8 @@ class Wanted:
         system: Which model.
         dataset: Trained on what.
         tags: The tag set of the model, or empty.
-        source: The input; empty: the longest test input of the model's kind with at most ``longest`` symbols.
+        source: The input; empty: the longest test input of the model's kind with at most ``longest`` symbols, all of
+            which the model can write.
         longest: See ``source``.
     """
 
@@ -56,7 +58,7 @@ def _draw(wanted: Wanted, work: Path) -> str:
     if trial is None or not has_model(work, trial.key):
         return f"{wanted.name}: there is no model of {wanted.system} for {wanted.dataset} {wanted.tags}".rstrip()
     transducer = Transducer.from_pretrained(model_directory(work, trial.key))
-    source = wanted.source or _longest(wanted)
+    source = wanted.source or _longest(wanted, transducer.vocabulary)
     output = transducer.transduce([source])[0]
     pair = transducer.align([(source, output.text)])[0]
     symbols = [*pair.source_symbols, END], [*pair.target_symbols, END]
@@ -70,12 +72,17 @@ def _trial(wanted: Wanted) -> Trial | None:
     return next((one for one in trials_of(wanted.table) if (one.system, one.dataset, one.tags) == which), None)
 
 
-def _longest(wanted: Wanted) -> str:
-    """The longest test input that still makes a picture; of equal ones the first."""
-    is_words = wanted.dataset.startswith("summarisation")
-    sources = [one.source for one in load(wanted.dataset).test if ";".join(one.tags) == wanted.tags]
-
-    def length(source: str) -> int:
-        return len(source.split()) if is_words else len(source)
-
-    return max((one for one in sources if length(one) <= wanted.longest), key=length)
+def _longest(wanted: Wanted, vocabulary: Vocabulary) -> str:
+    """The longest test input that still makes a picture, and has no symbol that the model cannot write; the first."""
+    divided = {
+        one.source: vocabulary.split_source(one.source)
+        for one in load(wanted.dataset).test
+        if ";".join(one.tags) == wanted.tags
+    }
+    known = vocabulary.target.table
+    fitting = {
+        source: len(symbols)
+        for source, symbols in divided.items()
+        if len(symbols) <= wanted.longest and all(one in known for one in symbols)
+    }
+    return max(fitting, key=lambda source: fitting[source])
