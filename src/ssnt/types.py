@@ -22,7 +22,7 @@ End = Literal["any", "last"]
 """Where a path may end: at any source position (the paper), or only at the last one."""
 
 
-class _MovesBetweenDevices:
+class MovesBetweenDevices:
     """Gives a dataclass of tensors a ``to`` method."""
 
     def to(self, device: torch.device | str) -> Self:
@@ -49,7 +49,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Batch(_MovesBetweenDevices):
+class Batch(MovesBetweenDevices):
     """A padded batch of pairs, or of sources alone.
 
     Both sides of a pair end in ``EOS_ID``, and the lengths count it. That is a convention and is not checked: a model
@@ -71,7 +71,7 @@ class Batch(_MovesBetweenDevices):
 
 
 @dataclass(frozen=True)
-class Grid(_MovesBetweenDevices):
+class Grid(MovesBetweenDevices):
     """The alignment lattice of a batch, in log space.
 
     Cells beyond a pair's lengths are padding: they are never read, whatever they hold.

@@ -14,7 +14,7 @@ from ssnt.arrays import namespace
 from ssnt.decode.columns import OneColumn
 from ssnt.decode.scorer import Scorer
 from ssnt.errors import ModelError
-from ssnt.types import Batch, Grid
+from ssnt.types import Batch, Grid, MovesBetweenDevices
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Numbering:
+class Numbering(MovesBetweenDevices):
     """A model's numbers for symbols and tags, by those of whoever asks.
 
     Attributes:
@@ -38,11 +38,6 @@ class Numbering:
     target: Tensor
     tags: Tensor | None
     known: Tensor
-
-    def to(self, device: torch.device | str) -> Numbering:
-        """The same on a device."""
-        tags = None if self.tags is None else self.tags.to(device)
-        return Numbering(self.source.to(device), self.target.to(device), tags, self.known.to(device))
 
 
 class RenumberedScorer:
