@@ -40,6 +40,7 @@ class Inputs:
         watch: Sees every line as it is read.
 
     Attributes:
+        tags: Tags of every line, divided; None: those in the file.
         lines: How many lines were answered.
         failed: How many of them could not be used.
 
