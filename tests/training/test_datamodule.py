@@ -50,7 +50,7 @@ def test_at_the_end_of_an_epoch_the_next_one_begins(config: Config, prepared: Pr
     data = TrainingData(prepared, config, Progress())
     batches = len(data.plan(1))
     after = TrainingData(prepared, config, Progress(epoch=1, epoch_step=batches)).train_dataloader()
-    assert same(next(after), data.share(data.plan(2)[0]))
+    assert same(next(after), data.share(2, data.plan(2)[0]))
 
 
 def test_max_steps_shortens_schedules(make_config: MakeConfig, prepared: Prepared):
@@ -59,8 +59,21 @@ def test_max_steps_shortens_schedules(make_config: MakeConfig, prepared: Prepare
 
 
 def test_shares_divide_a_batch_and_an_empty_one_has_no_weight(config: Config, prepared: Prepared):
-    shares = [TrainingData(prepared, config, Progress(), rank, 3).share(np.array([4, 7])) for rank in range(3)]
+    shares = [TrainingData(prepared, config, Progress(), rank, 3).share(1, np.array([4, 7])) for rank in range(3)]
     assert [share.scale for share in shares] == [1.5, 1.5, 0.0]
     assert [share.batch.src.size(0) for share in shares] == [1, 1, 1]
     assert {share.pairs for share in shares} == {2}
     assert {share.symbols for share in shares} == {int(prepared.tgt_lens[[4, 7]].sum())}
+
+
+def test_crossed_examples_are_in_an_epoch_too_others_in_each(make_config: MakeConfig):
+    # letters become capitals there, which are copies only in lowercase
+    config = make_config(data={"lowercase": True}, training={"max_epochs": 3, "crossover": 0.5, "crossover_keep": 2})
+    prepared = prepare(str(config.data.train), config.data, None, is_training=True)
+    data = TrainingData(prepared, config, Progress())
+    sizes = [len(data.examples(epoch)) for epoch in (1, 2, 3)]
+    assert all(len(prepared) < size <= 1.5 * len(prepared) for size in sizes)
+    assert sum(share.pairs for share in data.train_dataloader()) == sum(sizes)
+    assert not np.array_equal(data.examples(1).src.values, data.examples(2).src.values)
+    rest = list(TrainingData(prepared, config, Progress(epoch=3, epoch_step=2)).train_dataloader())
+    assert same(rest[0], data.share(3, data.plan(3)[2]))

@@ -1,6 +1,7 @@
 """Trainings that go on."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,23 @@ from trainings import MakeConfig, interrupt, progress_of, rows, weights, write_p
 from conftest import require
 
 
-@pytest.mark.parametrize(("step", "running_mean"), [(1, 0.0), (5, 0.0), (5, 0.9), (8, 0.9), (13, 0.0)])
-def test_a_stopped_training_goes_on_to_the_same_weights(make_config: MakeConfig, step: int, running_mean: float):
+@pytest.mark.parametrize(
+    ("step", "own"),
+    [
+        (1, {}),
+        (5, {}),
+        (5, {"training": {"running_mean": 0.9}}),
+        (8, {"training": {"running_mean": 0.9}}),
+        (13, {}),
+        (13, {"training": {"crossover": 0.5, "crossover_keep": 2}, "data": {"lowercase": True}}),
+    ],
+)
+def test_a_stopped_training_goes_on_to_the_same_weights(make_config: MakeConfig, step: int, own: dict[str, Any]):
     settings = {
-        "training": {"max_epochs": 3, "average": 2, "running_mean": running_mean},
+        "training": {"max_epochs": 3, "average": 2, **own.get("training", {})},
         "model": {"input_dropout": 0.3, "output_dropout": 0.2},
         "optimiser": {"schedule": "cosine", "warmup_steps": 4},
+        "data": own.get("data", {}),
     }
     whole, parts = make_config(**settings), make_config(**settings, out=str(make_config().out) + "2")
     train(whole, display=False)
@@ -29,10 +41,10 @@ def test_a_stopped_training_goes_on_to_the_same_weights(make_config: MakeConfig,
     interrupt(parts, resume=True, step=4)
     train(parts, resume=True, display=False)
     assert weights(whole) == weights(parts)
-    own, expected = rows(parts), rows(whole)
-    for row in (*own, *expected):
+    found, expected = rows(parts), rows(whole)
+    for row in (*found, *expected):
         del row["seconds"], row["pairs_per_second"]
-    assert own == expected
+    assert found == expected
 
 
 def test_a_validation_that_was_given_up_is_done_when_training_goes_on(make_config: MakeConfig):

@@ -16,6 +16,7 @@ from lightning.pytorch import LightningDataModule
 
 from ssnt.config import Config
 from ssnt.data.batching import Indices, collate, plan_batches, shard_of
+from ssnt.data.crossover import Crossover
 from ssnt.data.prepared import Prepared
 from ssnt.training.progress import Progress
 from ssnt.types import Batch
@@ -65,6 +66,17 @@ class TrainingData(LightningDataModule):
         self.rank = rank
         self.world_size = world_size
         self._plan = lru_cache(maxsize=2)(self._make_plan)
+        self._examples = lru_cache(maxsize=2)(self._make_examples)
+        training = config.training
+        self._crossover = (
+            Crossover(prepared, ratio=training.crossover, keep=training.crossover_keep, seed=training.seed)
+            if training.crossover
+            else None
+        )
+
+    def examples(self, epoch: int) -> Prepared:
+        """What an epoch, counted from 1, goes through: the training data and, if asked for, what is made of it."""
+        return self._examples(epoch)
 
     def plan(self, epoch: int) -> list[Indices]:
         """The batches of an epoch, counted from 1, over all processes."""
@@ -80,25 +92,30 @@ class TrainingData(LightningDataModule):
         """The shares of this process, to the end of the training."""
         return self._shares(self.progress.epoch, self.progress.epoch_step)
 
-    def share(self, indices: Indices) -> Share:
-        """This process's part of a batch."""
+    def share(self, epoch: int, indices: Indices) -> Share:
+        """This process's part of a batch of an epoch."""
+        examples = self.examples(epoch)
         own = shard_of(indices, self.rank, self.world_size)
         scale = self.world_size / len(indices) if len(own) else 0.0
-        batch = collate(self.prepared, own if len(own) else indices[:1])
-        return Share(batch, scale, len(indices), int(self.prepared.tgt_lens[indices].sum()))
+        batch = collate(examples, own if len(own) else indices[:1])
+        return Share(batch, scale, len(indices), int(examples.tgt_lens[indices].sum()))
 
     def _shares(self, epoch: int, first: int) -> Iterator[Share]:
         while epoch <= self.config.training.max_epochs:
             for indices in self.plan(epoch)[first:]:
-                yield self.share(indices)
+                yield self.share(epoch, indices)
             epoch, first = epoch + 1, 0
 
     def _make_plan(self, epoch: int) -> list[Indices]:
+        examples = self.examples(epoch)
         return plan_batches(
-            self.prepared.src_lens,
-            self.prepared.tgt_lens,
+            examples.src_lens,
+            examples.tgt_lens,
             self.config.batch,
             seed=self.config.training.seed,
             epoch=epoch,
             shards=self.world_size,
         )
+
+    def _make_examples(self, epoch: int) -> Prepared:
+        return self.prepared if self._crossover is None else self._crossover.epoch(epoch)

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from ssnt.config import DataConfig
+from ssnt.data.crossover import LONGEST_INSERTION, Crossover
+from ssnt.data.prepared import Prepared, prepare_examples
+from ssnt.errors import DataError
+from ssnt.types import Example
+
+VERBS = [
+    Example("machen", "gemacht", ("part",), 1),
+    Example("lachen", "gelacht", ("part",), 2),
+    Example("verlieren", "verloren", ("part",), 3),
+    Example("verzagen", "verzagt", ("part",), 4),
+    Example("machen", "macht", ("3rd",), 5),
+    Example("sagen", "sagt", ("3rd",), 6),
+    Example("sein", "ist", ("3rd",), 7),
+    Example("gehen", "ging", ("past",), 8),
+    Example("opbergen", "opgeborgen", ("part",), 9),
+]
+Row = tuple[str, str, tuple[str, ...]]
+
+
+def prepared_of(examples: list[Example], **data) -> Prepared:
+    return prepare_examples(examples, DataConfig(**data), None, is_training=True)
+
+
+def rows_of(prepared: Prepared) -> list[Row]:
+    vocabulary = prepared.vocabulary
+
+    def text(names, numbers) -> str:
+        assert numbers[-1] == 2
+        return "".join(names[number] for number in numbers[:-1])
+
+    tags = (
+        [()] * len(prepared)
+        if prepared.tags is None
+        else [
+            tuple(vocabulary.tags.names[number - 1] for number in row)
+            for row in map(prepared.tags.__getitem__, range(len(prepared)))
+        ]
+    )
+    return [
+        (text(vocabulary.source.names, prepared.src[row]), text(vocabulary.target.names, prepared.tgt[row]), tags[row])
+        for row in range(len(prepared))
+    ]
+
+
+def copied(source: str, target: str) -> str:
+    """What both begin with, letter by letter."""
+    common = ""
+    for one, other in zip(source, target, strict=False):
+        if one != other:
+            break
+        common += one
+    return common
+
+
+def places_of(source: str, target: str) -> list[tuple[int, int, str]]:
+    """All cuts of an example: behind how many letters of source and target, and what was inserted before."""
+    affix, first = "", ""
+    for length in range(min(LONGEST_INSERTION, len(target)) + 1):
+        found = copied(source, target[length:])
+        if len(found) > len(first) + (2 if length else 0):
+            affix, first = target[:length], found
+    cuts = [(cut, len(affix) + cut, affix) for cut in range(len(first))]
+    rest, target_rest = source[len(first) :], target[len(affix + first) :]
+    insertions = [target_rest[:length] for length in range(1, LONGEST_INSERTION + 1)]
+    second = [copied(rest, target_rest[len(one) :]) for one in insertions]
+    if not first or not any(second):
+        return cuts
+    inserted = insertions[max(range(len(second)), key=lambda one: (len(second[one]), -one))]
+    for cut in range(len(max(second, key=len))):
+        cuts.append((len(first) + cut, len(affix + first + inserted) + cut, affix + inserted))
+    return cuts
+
+
+def all_crossed(rows: list[Row], keep: int) -> set[Row]:
+    """All that can be made of two of some examples, by trying every pair and every cut."""
+    found = set()
+    longest = [max(len(row[side]) for row in rows) for side in (0, 1)]
+    for (place, begin), (other, end) in product(enumerate(rows), repeat=2):
+        if place == other or sorted(begin[2]) != sorted(end[2]):
+            continue
+        for begins, ends in product(places_of(*begin[:2]), places_of(*end[:2])):
+            source = begin[0][: begins[0]] + end[0][ends[0] :]
+            target = begin[1][: begins[1]] + end[1][ends[1] :]
+            leaves = min(len(begin[0]) - begins[0], len(end[0]) - ends[0]) >= keep
+            is_short = len(source) <= longest[0] and len(target) <= longest[1]
+            if begins[0] and leaves and is_short and begins[2] == ends[2]:
+                found.add((source, target, end[2]))
+    return found
+
+
+def crossed(crossover: Crossover, prepared: Prepared, epoch: int) -> list[Row]:
+    rows = rows_of(crossover.epoch(epoch))
+    assert rows[: len(prepared)] == rows_of(prepared)
+    return rows[len(prepared) :]
+
+
+def test_what_is_inserted_belongs_to_the_beginning_and_must_be_the_same():
+    prepared = prepared_of(VERBS)
+    found = {
+        row[:2] for row in crossed(Crossover(prepared, ratio=300, keep=3, seed=1), prepared, 1) if row[2] == ("part",)
+    }
+    assert ("laachen", "gelaacht") in found
+    assert ("opmachen", "opgemacht") in found
+    assert ("mbergen", "gemborgen") in found
+    assert ("verbergen", "verborgen") not in found  # op- takes ge-, ver- does not
+    assert ("verzieren", "verzieren") not in found  # cut before -o-, which is not copied
+    assert not any(source.startswith(("ver", "z")) and target.startswith("ge") for source, target in found)
+    assert ("masagen", "masagt", ("3rd",)) in crossed(Crossover(prepared, ratio=300, keep=3, seed=1), prepared, 1)
+
+
+@pytest.mark.parametrize("keep", [0, 2, 4])
+def test_crossed_examples_are_all_that_two_examples_can_make(keep: int):
+    prepared = prepared_of(VERBS)
+    crossover = Crossover(prepared, ratio=400, keep=keep, seed=3)
+    assert set(crossed(crossover, prepared, 1)) == all_crossed(rows_of(prepared), keep)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_of_random_words_too(seed: int):
+    generator = np.random.default_rng(seed)
+
+    def word(low: int) -> str:
+        return "".join(generator.choice(list("ab"), size=generator.integers(low, 6)))
+
+    examples = []
+    for line in range(6):
+        source = word(1)
+        middle = generator.integers(0, 6)
+        inserted = ["", "x", "xy"][generator.integers(3)]
+        target = (
+            ["", "x", "xy"][generator.integers(3)]
+            + source[:middle]
+            + inserted
+            + source[middle:][: generator.integers(0, 6)]
+            + word(0)
+        )
+        tags = [(), ("t",), ("t", "u"), ("u", "t")][generator.integers(4)]
+        examples.append(Example(source, target or "z", tags, line + 1))
+    prepared = prepared_of(examples)
+    expected = all_crossed(rows_of(prepared), keep=1)
+    try:
+        crossover = Crossover(prepared, ratio=2000, keep=1, seed=seed)
+    except DataError:
+        assert not expected
+    else:
+        assert set(crossed(crossover, prepared, 1)) == expected
+
+
+def test_the_beginning_of_an_example_is_as_likely_as_any_other_and_each_gives_its_end_as_often():
+    words = [Example(f"{letter}{number}en", f"{letter}{number}e", (), 1) for letter in "abc" for number in "12"]
+    prepared = prepared_of(words)
+    rows = crossed(Crossover(prepared, ratio=1000, keep=3, seed=1), prepared, 1)
+    counts = {letter: sum(source[0] == letter for source, _, _ in rows) / len(rows) for letter in "abc"}
+    assert all(abs(share - 1 / 3) < 0.03 for share in counts.values())
+    lines = Crossover(prepared, ratio=2, keep=3, seed=1)
+    assert len(lines.epoch(1)) <= 3 * len(prepared)
+    assert len(Crossover(prepared, ratio=0.5, keep=3, seed=1).epoch(1)) <= 9
+
+
+def test_epochs_and_seeds_differ_and_the_same_ones_do_not():
+    prepared = prepared_of(VERBS)
+    epochs = {
+        (seed, epoch): crossed(Crossover(prepared, ratio=10, keep=3, seed=seed), prepared, epoch)
+        for seed, epoch in product((1, 2), (1, 2))
+    }
+    again = Crossover(prepared, ratio=10, keep=3, seed=2)
+    again.epoch(1)
+    assert crossed(again, prepared, 2) == epochs[2, 2]
+    assert len({tuple(rows) for rows in epochs.values()}) == 4
+
+
+def test_lines_and_tags_are_those_of_the_end():
+    prepared = prepared_of(VERBS)
+    whole = Crossover(prepared, ratio=50, keep=5, seed=1).epoch(1)
+    for row, (source, _, tags) in enumerate(rows_of(whole)):
+        example = VERBS[whole.lines[row] - 1]
+        assert source.endswith(example.source[-5:])
+        assert tags == example.tags
+
+
+def test_unknown_symbols_are_not_copied_since_they_need_not_be_the_same():
+    words = [Example(f"{letter}aaaa", f"{letter}aaab", (), 1) for letter in "xyz"]
+    Crossover(prepared_of(words), ratio=1, keep=1, seed=1)
+    with pytest.raises(DataError, match="none can be crossed"):
+        Crossover(prepared_of(words, min_count=2), ratio=1, keep=1, seed=1)
+
+
+def test_where_nothing_is_copied_there_is_nothing_to_cross():
+    pronounced = prepared_of([Example("abc", "123", (), 1), Example("cab", "312", (), 2)])
+    with pytest.raises(DataError, match=r"training\.crossover.*leaves 4 symbols at its end.*set it to 0"):
+        Crossover(pronounced, ratio=1, keep=4, seed=1)
+
+
+def test_an_example_alone_of_its_kind_stays_as_it_is():
+    prepared = prepared_of([Example("machen", "macht", ("a",), 1), Example("lachen", "lacht", ("b",), 2)])
+    assert len(Crossover(prepared, ratio=3, keep=2, seed=1).epoch(1)) == 2
