@@ -134,9 +134,11 @@ def _beyond(page: Page) -> None:
     systems = page.systems("beyond")
     page.add("## 2. Beyond the paper")
     page.add("Bold: at least the best figure that was published on the set, to two places.")
-    page.add(inflection.beyond_table(systems))
-    page.picture("beyond.png", pictures.inflection_picture(systems), "Accuracy by set")
     reference = inflection.find(page.systems("inflection"), inflection.PAPERS)
+    beside = [*([reference] if reference else []), *systems]
+    page.add(inflection.beyond_table(beside))
+    page.picture("beyond.png", pictures.inflection_picture(systems), "Accuracy by set")
+    page.titled("On dev", inflection.dev_table(beside))
     page.titled(
         "Comparisons with one model for each type", inflection.comparisons(systems, reference) if reference else ""
     )

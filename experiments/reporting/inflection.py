@@ -200,12 +200,28 @@ def beyond_table(systems: Sequence[System]) -> str:
     ]
     for one in systems:
         cells = [_marked(one, name, theirs["best"][name]) for name in inflection_sets()]
-        dev = one.dev_average
-        dev_shown = MISSING if dev is None or dev.is_partial else plain(dev.value)
         count = f"{one.count_of_best()} of {len(one.whole)}" if one.whole else MISSING
-        rows.append([one.name, one.kind, dev_shown, *cells, shown(one.average), count])
+        rows.append([one.name, one.kind, _plain_or_missing(one.dev_average), *cells, shown(one.average), count])
     head = ["system", "models", "dev average", *inflection_sets(), "average", "at least the best published"]
     return table(head, rows)
+
+
+def dev_table(systems: Sequence[System]) -> str:
+    """What systems are chosen by: every one on dev of every set."""
+    rows = [
+        [
+            one.name,
+            *(_plain_or_missing(one.dev[name]) for name in inflection_sets()),
+            _plain_or_missing(one.dev_average),
+        ]
+        for one in systems
+        if any(one.dev.values())
+    ]
+    return table(["system, on dev", *inflection_sets(), "average"], rows) if rows else ""
+
+
+def _plain_or_missing(found: Estimate | None) -> str:
+    return MISSING if found is None or found.is_partial else plain(found.value)
 
 
 def _marked(system: System, name: str, best: float) -> str:
