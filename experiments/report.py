@@ -14,6 +14,7 @@ from experiments.plan import HOME, tables
 from experiments.reporting import bars, inflection, online, others, pictures, summarisation
 from experiments.reporting.bootstrap import RESAMPLES, SEED
 from experiments.reporting.gathered import Gathered, gather
+from experiments.reporting.markdown import shown
 from experiments.reporting.measured import TEST
 from experiments.reporting.provenance import notes, provenance, settings_appendix
 from experiments.reporting.published import published
@@ -139,6 +140,8 @@ def _beyond(page: Page) -> None:
     page.add(inflection.beyond_table(beside))
     page.picture("beyond.png", pictures.inflection_picture(systems), "Accuracy by set")
     page.titled("On dev", inflection.dev_table(beside))
+    best = inflection.best_of_each_set([*page.systems("inflection"), *systems])
+    page.titled("The best on dev of each set", f"{best.kind}: on test {shown(best.average)}." if best.kind else "")
     page.titled(
         "Comparisons with one model for each type", inflection.comparisons(systems, reference) if reference else ""
     )

@@ -102,6 +102,22 @@ def chosen(systems: Sequence[System]) -> System | None:
     return max(whole, key=lambda pair: pair[0])[1] if whole else None
 
 
+def best_of_each_set(systems: Sequence[System]) -> System:
+    """For each set the system that is best on its dev, as if it were one system; its kind says which."""
+    found: dict[str, System] = {}
+    for name in inflection_sets():
+        whole = [(dev.value, one) for one in systems if name in one.whole and (dev := one.dev[name]) is not None]
+        if whole:
+            found[name] = max(whole, key=lambda pair: pair[0])[1]
+    return System(
+        "the best on dev of each set",
+        "; ".join(f"{name}: {one.name}" for name, one in found.items()),
+        {name: found[name].sets[name] if name in found else None for name in inflection_sets()},
+        {name: found[name].dev[name] if name in found else None for name in inflection_sets()},
+        tuple(found),
+    )
+
+
 def common_sets(systems: Sequence[System]) -> list[str]:
     """The sets that all of some systems have complete."""
     return [name for name in inflection_sets() if all(name in one.whole for one in systems)]

@@ -9,10 +9,12 @@ import pytest
 from experiments.datasets import load
 from experiments.plan import Trial, known_types
 from experiments.reporting import bootstrap, measured
-from experiments.reporting.estimates import difference, over_seeds, over_sets
+from experiments.reporting.estimates import Estimate, difference, over_seeds, over_sets
 from experiments.reporting.gathered import Group
+from experiments.reporting.inflection import System, best_of_each_set
 from experiments.reporting.markdown import difference_shown, shown, spread_shown
 from experiments.reporting.measured import accuracy, cells_of, items
+from experiments.reporting.published import inflection_sets
 from experiments.results import Row
 
 from ssnt.errors import ConfigError, DataError
@@ -217,3 +219,28 @@ def test_the_kept_types_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -
     except ConfigError:
         pytest.skip("the data is not on this machine")
     assert known["inflection/de-N"] == sorted({";".join(one.tags) for one in rows})
+
+
+def test_the_best_of_each_set_is_chosen_on_dev_among_what_is_complete() -> None:
+    def one(name: str, dev: float, test: float, *, is_partial: bool = False) -> System:
+        def everywhere(value: float) -> dict[str, Estimate | None]:
+            figures = dict.fromkeys(inflection_sets(), value) | {"de-N": 100 - value}
+            return {
+                place: Estimate(figure, np.full(3, figure), (place,), {1: figure}, is_partial=is_partial)
+                for place, figure in figures.items()
+            }
+
+        return System(name, "one model", everywhere(test), everywhere(dev), inflection_sets())
+
+    low, high, unfinished = (
+        one("low", 40.0, 45.0),
+        one("high", 60.0, 44.0),
+        one("unfinished", 90.0, 90.0, is_partial=True),
+    )
+    best = best_of_each_set([low, high, unfinished])
+    assert {name: found and found.value for name, found in best.sets.items()} == {
+        name: 55.0 if name == "de-N" else 44.0 for name in inflection_sets()
+    }
+    assert best.kind.startswith("de-N: low; de-V: high; ")
+    nothing = best_of_each_set([unfinished])
+    assert (nothing.average, nothing.kind) == (None, "")

@@ -144,7 +144,7 @@ def test_without_results_nothing_is_claimed(home: Path) -> None:
     text = write_report(home).read_text(encoding="utf-8")
     bars = text.partition("## What was asked for")[2].partition("## 1.")[0]
     rows = [line for line in bars.splitlines() if line.startswith("| ") and line[2].isdigit()]
-    assert len(rows) == 18
+    assert len(rows) == 20
     assert all(row.endswith("| — |") for row in rows)
     assert "230 planned trials" not in text  # those of the other systems are missing too
     assert "- Missing: 273 planned trials: biSSNT+ (8 on de-N, 27 on de-V, 57 on es-V" in text
