@@ -42,7 +42,7 @@ def rate(train: Path, recorder: Recorder, repeats: int) -> None:
     """The rate of the step at batch 128, and where its time goes."""
     loop = BareLoop(inflection_settings(train, 128))
     plan = loop.data.plan(1)
-    shares = [loop.data.share(indices) for indices in plan]
+    shares = [loop.data.share(1, indices) for indices in plan]
     a, b = torch.randn(2, MM, MM)
     calls: dict[str, Call] = {"step": lambda: loop.run(len(plan)), "mm": lambda: a @ b, **part_calls(loop, shares)}
     best = alternately(calls, repeats, burst=1)
@@ -81,7 +81,7 @@ def part_calls(loop: BareLoop, shares: list[Share]) -> dict[str, Call]:
     """
     model, learner = (BareLoop(loop.config, loop.prepared) for _ in range(2))
     found = pass_calls(model.model, [share.batch for share in shares])
-    found["data"] = lambda: [loop.data.share(indices) for indices in loop.data.plan(1)]
+    found["data"] = lambda: [loop.data.share(1, indices) for indices in loop.data.plan(1)]
     found |= gradient_calls(learner, shares)
     found["seed and step size"] = lambda: [learner.module.on_train_batch_start(share, 0) for share in shares]
     return found

@@ -112,7 +112,7 @@ class LargestFirst(TrainingData):
 
     def plan(self, epoch: int) -> list[Indices]:
         """The batches of an epoch."""
-        return sorted(super().plan(epoch), key=lambda one: cells_of(self.prepared, one), reverse=True)
+        return sorted(super().plan(epoch), key=lambda one: cells_of(self.examples(epoch), one), reverse=True)
 
 
 def peak_gb(train: Path, model: str, size: str) -> float:
@@ -128,7 +128,7 @@ def peak_gb(train: Path, model: str, size: str) -> float:
         loop = BareLoop(settings(train, model, int(size)), loss=materialised_loss)
         largest = max(loop.data.plan(1), key=lambda one: cells_of(loop.prepared, one))
         for _ in range(3):
-            loop.step(loop.data.share(largest))
+            loop.step(loop.data.share(1, largest))
     return status_bytes("VmHWM") / 1e9
 
 

@@ -225,7 +225,7 @@ def test_parts_of_a_step_leave_its_model_alone(modules: Any, tmp_path: Path) -> 
     loop.run(2)
     before = [weight.detach().clone() for weight in loop.model.parameters()]
     gradients = [weight.grad for weight in loop.model.parameters()]
-    calls = step.part_calls(loop, list(map(loop.data.share, loop.data.plan(1))))
+    calls = step.part_calls(loop, [loop.data.share(1, one) for one in loop.data.plan(1)])
     for call in calls.values():
         call()
     assert {f"{name}, both" for name in step.PASSES} | {"clipping", "optimiser", "data"} < calls.keys()
@@ -252,7 +252,7 @@ def test_gradients_are_clipped_as_the_backward_pass_leaves_them(
         clip(optimiser)
 
     monkeypatch.setattr(loop.module, "configure_gradient_clipping", noted)
-    calls = step.gradient_calls(loop, list(map(loop.data.share, loop.data.plan(1))))
+    calls = step.gradient_calls(loop, [loop.data.share(1, one) for one in loop.data.plan(1)])
     for name in ("clipping", "clipping", "optimiser", "clipping"):
         calls[name]()
     assert norms == [norms[0]] * 4

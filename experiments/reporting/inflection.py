@@ -24,6 +24,8 @@ FOLDER = "inflection/"
 PAPERS = "biSSNT+"
 """The system of Table 4."""
 
+NOT_PLANNED = "not planned"
+
 
 @dataclass(frozen=True)
 class System:
@@ -169,7 +171,7 @@ def by_set(systems: Sequence[System]) -> str:
 
 
 def _cell(system: System, name: str) -> str:
-    return shown(system.sets[name]) if name in system.planned else "not planned"
+    return shown(system.sets[name]) if name in system.planned else NOT_PLANNED
 
 
 def seeds_table(systems: Sequence[System]) -> str:
@@ -227,11 +229,11 @@ def dev_table(systems: Sequence[System]) -> str:
     rows = [
         [
             one.name,
-            *(_plain_or_missing(one.dev[name]) for name in inflection_sets()),
+            *(_plain_or_missing(one.dev[name]) if name in one.planned else NOT_PLANNED for name in inflection_sets()),
             _plain_or_missing(one.dev_average),
         ]
         for one in systems
-        if any(one.dev.values())
+        if one.whole
     ]
     return table(["system, on dev", *inflection_sets(), "average"], rows) if rows else ""
 

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 
 import numpy as np
 import pytest
 
 from ssnt.config import DataConfig
+from ssnt.data import crossover as module
 from ssnt.data.crossover import LONGEST_INSERTION, Crossover
 from ssnt.data.prepared import Prepared, prepare_examples
-from ssnt.errors import DataError
 from ssnt.types import Example
 
 VERBS = [
@@ -62,10 +63,10 @@ def copied(source: str, target: str) -> str:
 
 def places_of(source: str, target: str) -> list[tuple[int, int, str]]:
     """All cuts of an example: behind how many letters of source and target, and what was inserted before."""
-    affix, first = "", ""
-    for length in range(min(LONGEST_INSERTION, len(target)) + 1):
+    affix, first = "", copied(source, target)
+    for length in range(1, LONGEST_INSERTION + 1):
         found = copied(source, target[length:])
-        if len(found) > len(first) + (2 if length else 0):
+        if len(found) > len(first) and len(found) >= len(copied(source, target)) + 3:
             affix, first = target[:length], found
     cuts = [(cut, len(affix) + cut, affix) for cut in range(len(first))]
     rest, target_rest = source[len(first) :], target[len(affix + first) :]
@@ -83,6 +84,8 @@ def all_crossed(rows: list[Row], keep: int) -> set[Row]:
     """All that can be made of two of some examples, by trying every pair and every cut."""
     found = set()
     longest = [max(len(row[side]) for row in rows) for side in (0, 1)]
+    cells = max((len(source) + 1) * (len(target) + 1) for source, target, _ in rows)
+    asked = [(source, sorted(tags)) for source, _, tags in rows]
     for (place, begin), (other, end) in product(enumerate(rows), repeat=2):
         if place == other or sorted(begin[2]) != sorted(end[2]):
             continue
@@ -90,8 +93,10 @@ def all_crossed(rows: list[Row], keep: int) -> set[Row]:
             source = begin[0][: begins[0]] + end[0][ends[0] :]
             target = begin[1][: begins[1]] + end[1][ends[1] :]
             leaves = min(len(begin[0]) - begins[0], len(end[0]) - ends[0]) >= keep
-            is_short = len(source) <= longest[0] and len(target) <= longest[1]
-            if begins[0] and leaves and is_short and begins[2] == ends[2]:
+            is_new = len(source) <= longest[0] and len(target) <= longest[1]
+            is_new = is_new and (len(source) + 1) * (len(target) + 1) <= cells
+            is_new = is_new and (source, sorted(end[2])) not in asked
+            if begins[0] and leaves and is_new and begins[2] == ends[2]:
                 found.add((source, target, end[2]))
     return found
 
@@ -146,23 +151,25 @@ def test_of_random_words_too(seed: int):
         examples.append(Example(source, target or "z", tags, line + 1))
     prepared = prepared_of(examples)
     expected = all_crossed(rows_of(prepared), keep=1)
-    try:
-        crossover = Crossover(prepared, ratio=2000, keep=1, seed=seed)
-    except DataError:
-        assert not expected
-    else:
-        assert set(crossed(crossover, prepared, 1)) == expected
+    crossover = Crossover(prepared, ratio=100, keep=1, seed=seed)
+    found = {row for epoch in range(20) for row in crossed(crossover, prepared, epoch)}
+    assert found == expected
 
 
-def test_the_beginning_of_an_example_is_as_likely_as_any_other_and_each_gives_its_end_as_often():
-    words = [Example(f"{letter}{number}en", f"{letter}{number}e", (), 1) for letter in "abc" for number in "12"]
-    prepared = prepared_of(words)
-    rows = crossed(Crossover(prepared, ratio=1000, keep=3, seed=1), prepared, 1)
+def test_all_beginnings_are_as_likely_and_each_example_gives_its_end_as_often():
+    words = [
+        Example(f"{letter}{number}aen", f"{letter}{number}ae", (), line)
+        for line, (letter, number) in enumerate(product("abc", "12"), 1)
+    ]
+    prepared = prepared_of([*words, Example("y" * 9, "z" * 9, (), 7)])  # so that others may be that long
+    many = Crossover(prepared, ratio=100, keep=3, seed=1)
+    rows = [row for epoch in range(10) for row in crossed(many, prepared, epoch)]
     counts = {letter: sum(source[0] == letter for source, _, _ in rows) / len(rows) for letter in "abc"}
     assert all(abs(share - 1 / 3) < 0.03 for share in counts.values())
-    lines = Crossover(prepared, ratio=2, keep=3, seed=1)
-    assert len(lines.epoch(1)) <= 3 * len(prepared)
-    assert len(Crossover(prepared, ratio=0.5, keep=3, seed=1).epoch(1)) <= 9
+    twice = Crossover(prepared, ratio=2, keep=3, seed=1)
+    assert twice.able == len(prepared) - 1 == 6
+    assert Counter(twice.epoch(1).lines) == {**dict.fromkeys(range(1, 7), 3), 7: 1}
+    assert len(Crossover(prepared, ratio=0.4, keep=3, seed=1).epoch(1)) == 7 + 3
 
 
 def test_epochs_and_seeds_differ_and_the_same_ones_do_not():
@@ -188,17 +195,57 @@ def test_lines_and_tags_are_those_of_the_end():
 
 def test_unknown_symbols_are_not_copied_since_they_need_not_be_the_same():
     words = [Example(f"{letter}aaaa", f"{letter}aaab", (), 1) for letter in "xyz"]
-    Crossover(prepared_of(words), ratio=1, keep=1, seed=1)
-    with pytest.raises(DataError, match="none can be crossed"):
-        Crossover(prepared_of(words, min_count=2), ratio=1, keep=1, seed=1)
+    assert Crossover(prepared_of(words), ratio=1, keep=1, seed=1).able == 3
+    assert not Crossover(prepared_of(words, min_count=2), ratio=1, keep=1, seed=1).able
 
 
-def test_where_nothing_is_copied_there_is_nothing_to_cross():
+def test_symbols_that_the_target_does_not_know_are_not_copied():
+    # q and z are known in sources, where they are twice, but not in targets
+    words = [("qaaaa", "qaaa"), ("zaaaa", "zaaa"), ("aqaaaz", "a"), ("aaq", "a"), ("azz", "a")]
+    prepared = prepared_of([Example(*pair, (), 1) for pair in words], min_count=2)
+    assert {"q", "z"} <= set(prepared.vocabulary.source.symbols) - set(prepared.vocabulary.target.symbols)
+    assert not Crossover(prepared, ratio=1, keep=1, seed=1).able
+
+
+def test_where_nothing_is_copied_nothing_is_crossed():
     pronounced = prepared_of([Example("abc", "123", (), 1), Example("cab", "312", (), 2)])
-    with pytest.raises(DataError, match=r"training\.crossover.*leaves 4 symbols at its end.*set it to 0"):
-        Crossover(pronounced, ratio=1, keep=4, seed=1)
+    crossover = Crossover(pronounced, ratio=3, keep=1, seed=1)
+    assert (crossover.able, len(crossover.epoch(1))) == (0, 2)
 
 
-def test_an_example_alone_of_its_kind_stays_as_it_is():
+def test_an_example_alone_of_its_kind_cannot_be_crossed():
     prepared = prepared_of([Example("machen", "macht", ("a",), 1), Example("lachen", "lacht", ("b",), 2)])
-    assert len(Crossover(prepared, ratio=3, keep=2, seed=1).epoch(1)) == 2
+    crossover = Crossover(prepared, ratio=3, keep=2, seed=1)
+    assert (crossover.able, len(crossover.epoch(1))) == (0, 2)
+
+
+def test_few_that_can_be_crossed_do_not_stand_for_all():
+    others = [Example(f"x{line}", "123", (), line) for line in range(50)]
+    prepared = prepared_of([Example("machen", "macht", (), 1), Example("sagen", "sagt", (), 2), *others])
+    crossover = Crossover(prepared, ratio=1, keep=3, seed=1)
+    assert (crossover.able, len(crossover.epoch(1))) == (2, len(prepared) + 2)
+
+
+def test_what_an_example_answers_is_not_answered_otherwise():
+    words = [("vergehen", "vergangen"), ("gehen", "gegangen"), ("verlachen", "verlacht"), ("verheben", "verhoben")]
+    prepared = prepared_of([Example(*pair, (), line) for line, pair in enumerate(words, 1)])
+    crossover = Crossover(prepared, ratio=50, keep=2, seed=1)
+    sources = {row[0] for epoch in range(5) for row in crossed(crossover, prepared, epoch)}
+    assert sources
+    assert not sources & {source for source, _ in words}
+
+
+def test_lengths_stay_within_those_of_the_data():
+    pairs = [("a" * 20, "a" * 2 + "x" * 5), ("a" * 4 + "b", "a" * 4 + "y" * 18), ("ac", "ac")]
+    prepared = prepared_of([Example(*pair, (), line) for line, pair in enumerate(pairs, 1)])
+    cells = (prepared.src_lens * prepared.tgt_lens).max()
+    whole = Crossover(prepared, ratio=100, keep=1, seed=1).epoch(1)
+    assert len(whole) > len(prepared)
+    assert (whole.src_lens * whole.tgt_lens).max() <= cells
+
+
+def test_long_examples_are_looked_at_in_smaller_parts(monkeypatch):
+    prepared = prepared_of(VERBS)
+    expected = crossed(Crossover(prepared, ratio=20, keep=2, seed=1), prepared, 1)
+    monkeypatch.setattr(module, "_CELLS_AT_ONCE", 15)
+    assert crossed(Crossover(prepared, ratio=20, keep=2, seed=1), prepared, 1) == expected

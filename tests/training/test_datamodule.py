@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from ssnt.config import Config
+from ssnt.data.crossover import Crossover
 from ssnt.data.prepared import Prepared, prepare
 from ssnt.training import datamodule
 from ssnt.training.datamodule import Share, TrainingData
@@ -68,12 +69,17 @@ def test_shares_divide_a_batch_and_an_empty_one_has_no_weight(config: Config, pr
 
 def test_crossed_examples_are_in_an_epoch_too_others_in_each(make_config: MakeConfig):
     # letters become capitals there, which are copies only in lowercase
-    config = make_config(data={"lowercase": True}, training={"max_epochs": 3, "crossover": 0.5, "crossover_keep": 2})
+    config = make_config(data={"lowercase": True}, training={"max_epochs": 3})
     prepared = prepare(str(config.data.train), config.data, None, is_training=True)
-    data = TrainingData(prepared, config, Progress())
+    crossover = Crossover(prepared, ratio=0.5, keep=2, seed=1)
+    data = TrainingData(prepared, config, Progress(), crossover=crossover)
     sizes = [len(data.examples(epoch)) for epoch in (1, 2, 3)]
     assert all(len(prepared) < size <= 1.5 * len(prepared) for size in sizes)
     assert sum(share.pairs for share in data.train_dataloader()) == sum(sizes)
     assert not np.array_equal(data.examples(1).src.values, data.examples(2).src.values)
-    rest = list(TrainingData(prepared, config, Progress(epoch=3, epoch_step=2)).train_dataloader())
-    assert same(rest[0], data.share(3, data.plan(3)[2]))
+    rest = TrainingData(prepared, config, Progress(epoch=3, epoch_step=2), crossover=crossover)
+    assert same(next(iter(rest.train_dataloader())), data.share(3, data.plan(3)[2]))
+    of_two = [TrainingData(prepared, config, Progress(), rank, 2, crossover) for rank in (0, 1)]
+    assert [len(one.plan(2)) for one in of_two] == [len(of_two[0].plan(2))] * 2
+    step = of_two[0].plan(2)[0]
+    assert sum(len(one.share(2, step).batch.src) for one in of_two) == len(step)

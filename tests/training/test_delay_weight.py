@@ -37,7 +37,7 @@ def test_the_delay_is_minimised_and_not_logged(make_config: MakeConfig):
     options = {"end": "last", "fastemit": 0.1}
     expected = model.loss(batch, **options, delay_weight=0.4)
     module = TrainingModule(model, config, Progress(), 1)
-    got = module.training_step(TrainingData(prepared, config, Progress()).share(indices))
+    got = module.training_step(TrainingData(prepared, config, Progress()).share(1, indices))
     torch.testing.assert_close(got, expected)
     for one, other in zip(*(torch.autograd.grad(x, list(model.parameters())) for x in (got, expected)), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

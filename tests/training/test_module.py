@@ -96,7 +96,7 @@ def test_the_mean_of_the_processes_gradients_is_the_gradient_of_the_whole_batch(
     for rank in range(3):
         data = TrainingData(prepared, config, Progress(), rank, 3)
         module = TrainingModule(model, config, Progress(), 1, rank)
-        found = torch.autograd.grad(module.training_step(data.share(indices)), list(model.parameters()))
+        found = torch.autograd.grad(module.training_step(data.share(1, indices)), list(model.parameters()))
         total = [so_far + one / 3 for so_far, one in zip(total, found, strict=True)]
     for one, other in zip(total, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
@@ -106,7 +106,7 @@ def test_an_empty_share_adds_nothing_to_the_sum_of_losses(make_config: MakeConfi
     config = make_config()
     prepared, model = load(config)
     module = TrainingModule(model, config, Progress(), 1, rank=2)
-    share = TrainingData(prepared, config, Progress(), 2, 3).share(np.array([0, 1]))
+    share = TrainingData(prepared, config, Progress(), 2, 3).share(1, np.array([0, 1]))
     assert module.training_step(share).item() == 0.0
     assert module._sum().item() == 0.0
 

@@ -143,10 +143,10 @@ class TrainingConfig(Settings):
         average: The weights of so many of the best validations are averaged at the end; 1: the best alone.
         running_mean: If above 0, what is measured and kept is a running mean of the weights, of which so much stays at
             each step (0.999: over about a thousand steps); 0: the weights as they are.
-        crossover: If above 0, each epoch has so many more examples for each one, made anew of the beginning of one and
-            the end of another with the same tags, both cut where the target copies the source: for words that are
-            changed according to their ends, as in inflection.
-        crossover_keep: How many source symbols ``crossover`` leaves together at each end.
+        crossover: If above 0, each epoch has so many more examples for each one that can be crossed, made anew of the
+            beginning of one and the end of another with the same tags, both cut where the target copies the source: for
+            words that are changed according to their ends, as in inflection.
+        crossover_keep: How many source symbols ``crossover`` leaves together at the end of each example.
         checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.
         per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all. These are
             trained on the CPU. A tag set of which fewer than two examples can be used has no model.
@@ -161,7 +161,7 @@ class TrainingConfig(Settings):
     delay_weight: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     average: PositiveInt = 1
     running_mean: float = Field(default=0.0, ge=0.0, lt=1.0)
-    crossover: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    crossover: float = Field(default=0.0, ge=0.0, le=100.0)
     crossover_keep: NonNegativeInt = 4
     checkpoint_minutes: float = Field(default=10.0, gt=0.0)
     per_tag: bool = False

@@ -11,7 +11,8 @@ tags and have inserted the same before their cuts: *gelobt* and *abgelegt*, but 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,50 +21,51 @@ import numpy.typing as npt
 from ssnt.data.prepared import Prepared
 from ssnt.data.ragged import Ragged
 from ssnt.data.vocab import SPECIAL
-from ssnt.errors import DataError
 from ssnt.types import UNK_ID
 
 LONGEST_INSERTION = 3
 """How many target symbols may stand before a copy."""
 
-_WORTH_AN_AFFIX = 2  # so many symbols more must be copied behind an insertion at the very beginning than without it
-_ROWS_AT_ONCE = 4096
+_WORTH_AN_AFFIX = 3  # so many symbols more must be copied behind an insertion at the very beginning than without one
+_CELLS_AT_ONCE = 1 << 20
+_TRIES = 8  # to find a partner that an example can be crossed with
 _STREAM = 1  # sets these draws apart from others with the same seed and epoch
 
 _Numbers = npt.NDArray[np.int64]
+_Bits = npt.NDArray[np.bool_]
 
 
 class Crossover:
     """Crosses the examples of a training set, anew in each epoch.
 
+    What is made is no longer than the longest examples there are, on either side and in cells, and asks nothing that an
+    example answers already. Where no such partner is found in a few draws, an example is left out for an epoch.
+
     Args:
         prepared: The training data.
-        ratio: How many crossed examples there are to be for each example. Those that would be longer than every example
-            there is are missing from them.
-        keep: How many source symbols stay together at each end: no example is cut closer to it.
+        ratio: How many crossed examples there are to be for each example that can be crossed.
+        keep: How many source symbols stay together at the end of each example: it is not cut closer to it.
         seed: Fixes, together with the epoch, which are crossed and where.
-
-    Raises:
-        DataError: No two examples can be crossed.
     """
 
     def __init__(self, prepared: Prepared, *, ratio: float, keep: int, seed: int) -> None:
         self._prepared = prepared
         self._ratio = ratio
         self._seed = seed
-        self._places = _Places.of(prepared, keep)
-        self._donors = _Groups.of(self._places.kinds, np.flatnonzero(self._places.last >= 1))
-        self._recipients = np.flatnonzero(self._donors.counts > 0)
-        if not len(self._recipients):
-            raise DataError(
-                f"setting 'training.crossover': no example of the training data begins with a copy of its source that "
-                f"leaves {keep} symbols at its end, so that none can be crossed; set it to 0"
-            )
+        self._tags = _tag_sets(prepared)
+        self._places = _Places.of(prepared, self._tags, keep)
+        self._donors = _Groups.of(self._places.kinds, self._places.last >= 1)
+        self._recipients = np.flatnonzero(self._donors.partners > 0)
+        self.able = len(np.unique(self._places.rows[self._recipients]))
+        """How many examples can be crossed."""
+        self._limits = (prepared.src_lens.max(), prepared.tgt_lens.max(), (prepared.src_lens * prepared.tgt_lens).max())
+        self._multipliers = _multipliers(int(prepared.src_lens.max()))
+        self._known = np.unique(self._hashes(prepared.src, np.arange(len(prepared))))
 
     def epoch(self, number: int) -> Prepared:
         """All examples as they are, and the crossed ones of an epoch behind them."""
-        begins, ends = self._cuts(np.random.default_rng((self._seed, number, _STREAM)))
         own = self._prepared
+        begins, ends = self._cuts(np.random.default_rng((self._seed, number, _STREAM)))
         rows = np.concatenate((np.arange(len(own)), ends.rows))
         return replace(
             own,
@@ -75,17 +77,39 @@ class Crossover:
 
     def _cuts(self, generator: np.random.Generator) -> tuple[_Cuts, _Cuts]:
         """Where examples are cut whose beginnings, and where those whose ends are put together."""
-        wanted = round(self._ratio * len(self._prepared))
-        rounds = [generator.permutation(self._recipients) for _ in range(-(-wanted // len(self._recipients)))]
-        recipients = np.concatenate([*rounds, self._recipients[:0]])[:wanted]
-        donors = self._donors.draw(recipients, generator)
-        begins = self._places.cuts(donors, np.maximum(self._places.first[donors], 1), generator)
-        ends = self._places.cuts(recipients, self._places.first[recipients], generator)
-        src_lens, tgt_lens = self._prepared.src_lens, self._prepared.tgt_lens
-        is_good = begins.rows != ends.rows
-        is_good &= src_lens[ends.rows] + begins.source - ends.source <= src_lens.max()
-        is_good &= tgt_lens[ends.rows] + begins.target - ends.target <= tgt_lens.max()
-        return begins.where(is_good), ends.where(is_good)
+        wanted = math.ceil(self._ratio * self.able)
+        rounds = [generator.permutation(self._recipients) for _ in range(-(-wanted // max(self.able, 1)))]
+        left = np.concatenate([*rounds, self._recipients[:0]])[:wanted]
+        found = [(_Cuts.none(), _Cuts.none())]
+        for _ in range(_TRIES):
+            donors = self._donors.draw(left, generator)
+            begins = self._places.cuts(donors, np.maximum(self._places.first[donors], 1), generator)
+            ends = self._places.cuts(left, self._places.first[left], generator)
+            is_good = self._are_good(begins, ends)
+            found.append((begins.where(is_good), ends.where(is_good)))
+            left = left[~is_good]
+        begins_found, ends_found = zip(*found, strict=True)
+        return _Cuts.joined(begins_found), _Cuts.joined(ends_found)
+
+    def _are_good(self, begins: _Cuts, ends: _Cuts) -> _Bits:
+        """Which are not too long, and ask for what no example answers."""
+        own = self._prepared
+        src_lens = own.src_lens[ends.rows] + begins.source - ends.source
+        tgt_lens = own.tgt_lens[ends.rows] + begins.target - ends.target
+        longest_src, longest_tgt, most_cells = self._limits
+        is_good: _Bits = (src_lens <= longest_src) & (tgt_lens <= longest_tgt) & (src_lens * tgt_lens <= most_cells)
+        short, behind = begins.where(is_good), ends.where(is_good)
+        sources = _joined(own.src, short.rows, short.source, behind.rows, behind.source)
+        is_good[is_good] = ~np.isin(self._hashes(sources, behind.rows), self._known)
+        return is_good
+
+    def _hashes(self, sources: Ragged, rows: _Numbers) -> npt.NDArray[np.uint64]:
+        """A number for each source with the tags of a row, which are the same where both are."""
+        places = np.arange(len(sources.values)) - np.repeat(sources.offsets[:-1], sources.lens)
+        terms = sources.values.astype(np.uint64) * self._multipliers[places]
+        sums = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)))
+        hashes: npt.NDArray[np.uint64] = np.diff(sums[sources.offsets])
+        return hashes ^ (self._tags[rows].astype(np.uint64) << np.uint64(40))
 
 
 @dataclass(frozen=True)
@@ -96,7 +120,20 @@ class _Cuts:
     source: _Numbers
     target: _Numbers
 
-    def where(self, is_good: npt.NDArray[np.bool_]) -> _Cuts:
+    @classmethod
+    def none(cls) -> _Cuts:
+        """No cut."""
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(nothing, nothing, nothing)
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Cuts]) -> _Cuts:
+        """The cuts of all parts."""
+        columns = zip(*((one.rows, one.source, one.target) for one in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+    def where(self, is_good: _Bits) -> _Cuts:
+        """Some of them."""
         return _Cuts(self.rows[is_good], self.source[is_good], self.target[is_good])
 
 
@@ -119,18 +156,27 @@ class _Places:
     kinds: _Numbers
 
     @classmethod
-    def of(cls, prepared: Prepared, keep: int) -> _Places:
+    def of(cls, prepared: Prepared, tags: _Numbers, keep: int) -> _Places:
         """The places of all examples, as far as they leave so many source symbols at the end."""
         copies = _Copies.of(prepared)
-        everything = np.arange(len(prepared))
-        rows = np.concatenate((everything, everything))
-        first = np.concatenate((np.zeros_like(copies.first), copies.first))
-        end = np.concatenate((copies.first, copies.first + copies.second))
-        last = np.minimum(end, prepared.src_lens[rows] - keep) - 1
-        shift = np.concatenate((copies.affix, copies.affix + copies.inserted))
-        kinds = _kinds(prepared, copies, rows)
+        examples = np.arange(len(prepared))
+        none = np.zeros_like(examples)
+        firsts = cls._with(prepared, examples, none, copies.first, copies.affix, keep)
+        seconds = cls._with(
+            prepared, examples, copies.first, copies.first + copies.second, copies.affix + copies.inserted, keep
+        )
+        rows, first, last, shift = (np.concatenate(pair) for pair in zip(firsts, seconds, strict=True))
+        inserted = np.where(np.arange(len(rows)) < len(firsts[0]), 0, copies.inserted[rows])
+        return cls(rows, first, last, shift, _kinds(prepared, tags, rows, copies.affix[rows], first, inserted))
+
+    @staticmethod
+    def _with(
+        prepared: Prepared, rows: _Numbers, first: _Numbers, end: _Numbers, shift: _Numbers, keep: int
+    ) -> tuple[_Numbers, _Numbers, _Numbers, _Numbers]:
+        """Rows, first and last cuts and shifts of those copies that can be cut."""
+        last = np.minimum(end, prepared.src_lens - keep) - 1  # the end symbol is not counted
         some = np.flatnonzero((end > first) & (last >= first))
-        return cls(rows[some], first[some], last[some], shift[some], kinds[some])
+        return rows[some], first[some], last[some], shift[some]
 
     def cuts(self, places: _Numbers, first: _Numbers, generator: np.random.Generator) -> _Cuts:
         """A cut in each of some places, from given ones on."""
@@ -140,30 +186,35 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Groups:
-    """For each place, those that it may be crossed with.
+    """For each place, those that it may be crossed with: the members of its kind without itself.
 
     Attributes:
-        members: The members of all groups, group after group.
-        starts: For each place, where its group begins in ``members``.
-        counts: For each place, how many members its group has.
+        members: The members of all kinds, kind after kind.
+        starts: For each place, where its kind begins in ``members``.
+        partners: For each place, how many members its kind has besides itself.
+        own: For each place, where it is in ``members`` itself; behind all if it is no member.
     """
 
     members: _Numbers
     starts: _Numbers
-    counts: _Numbers
+    partners: _Numbers
+    own: _Numbers
 
     @classmethod
-    def of(cls, kinds: _Numbers, members: _Numbers) -> _Groups:
-        """Groups by kind, of some of the places."""
-        by_kind = members[np.argsort(kinds[members], kind="stable")]
-        own = kinds[by_kind]
-        starts = np.searchsorted(own, kinds, side="left")
-        return cls(by_kind, starts, np.searchsorted(own, kinds, side="right") - starts)
+    def of(cls, kinds: _Numbers, is_member: _Bits) -> _Groups:
+        """Groups by kind, of some of the places. No example has two places of one kind."""
+        some = np.flatnonzero(is_member)
+        members = some[np.argsort(kinds[some], kind="stable")]
+        starts = np.searchsorted(kinds[members], kinds, side="left")
+        ends = np.searchsorted(kinds[members], kinds, side="right")
+        own = np.full(len(kinds), len(members))
+        own[members] = np.arange(len(members))
+        return cls(members, starts, ends - starts - is_member, own)
 
     def draw(self, places: _Numbers, generator: np.random.Generator) -> _Numbers:
-        """A member of the group of each of some places."""
-        chosen: _Numbers = self.starts[places] + _between(0, self.counts[places] - 1, generator)
-        return self.members[chosen]
+        """A partner for each of some places, each of its partners as likely as the others."""
+        chosen: _Numbers = self.starts[places] + _between(0, self.partners[places] - 1, generator)
+        return self.members[chosen + (chosen >= self.own[places])]
 
 
 @dataclass(frozen=True)
@@ -188,29 +239,48 @@ class _Copies:
         target_numbers = np.array(prepared.vocabulary.target.numbers_of(prepared.vocabulary.source))
         target_numbers[: len(SPECIAL)] = -1
         target_numbers[target_numbers == UNK_ID] = -1  # two unknown symbols need not be the same one
-        parts = []
-        for start in range(0, len(prepared), _ROWS_AT_ONCE):
-            rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(prepared)))
+        columns = np.zeros((4, len(prepared)), dtype=np.int64)
+        for rows in _by_size(np.maximum(prepared.src_lens, prepared.tgt_lens)):
             sources, targets = target_numbers[prepared.src.padded(rows)[0]], prepared.tgt.padded(rows)[0]
             none = np.zeros(len(rows), dtype=np.int64)
-            affix, first = _best_copy(sources, targets, none, none, range(LONGEST_INSERTION + 1))
-            inserted, second = _best_copy(sources, targets, first, affix + first, range(1, LONGEST_INSERTION + 1))
-            parts.append((affix, first, inserted, np.where(first > 0, second, 0)))
-        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            plain = _copied(sources, targets, none, none)
+            affix, first = _longest_copy(sources, targets, none, none, least=plain + _WORTH_AN_AFFIX)
+            first = np.where(first > 0, first, plain)
+            inserted, second = _longest_copy(sources, targets, first, affix + first, least=np.ones_like(first))
+            columns[:, rows] = affix, first, inserted, np.where(first > 0, second, 0)
+        return cls(*columns)
 
 
-def _best_copy(
-    sources: _Numbers, targets: _Numbers, source_starts: _Numbers, target_starts: _Numbers, insertions: range
+def _by_size(lens: _Numbers) -> Iterator[_Numbers]:
+    """All rows, in parts that do not take much memory when they are padded."""
+    order = np.argsort(-lens, kind="stable")
+    while len(order):
+        count = max(1, _CELLS_AT_ONCE // int(lens[order[0]]))
+        yield order[:count]
+        order = order[count:]
+
+
+def _longest_copy(
+    sources: _Numbers, targets: _Numbers, source_starts: _Numbers, target_starts: _Numbers, *, least: _Numbers
 ) -> tuple[_Numbers, _Numbers]:
-    """From given places on, how many target symbols are best inserted before a copy, and how long that copy is."""
-    best_inserted, best = np.zeros_like(source_starts), np.zeros_like(source_starts)
-    columns = np.arange(sources.shape[1])
-    own = _from(sources, source_starts, columns, beyond=-1)
-    for inserted in insertions:
-        copied = np.cumprod(own == _from(targets, target_starts + inserted, columns, beyond=-2), axis=1).sum(axis=1)
-        is_better = copied > best + (_WORTH_AN_AFFIX if inserted and 0 in insertions else 0)
+    """From given places on, how many target symbols are inserted before the longest copy, and how long that is.
+
+    Both are 0 where no copy has as many symbols as it must have at least.
+    """
+    best_inserted, best = np.zeros_like(least), np.zeros_like(least)
+    for inserted in range(1, LONGEST_INSERTION + 1):
+        copied = _copied(sources, targets, source_starts, target_starts + inserted)
+        is_better = (copied > best) & (copied >= least)
         best_inserted[is_better], best[is_better] = inserted, copied[is_better]
     return best_inserted, best
+
+
+def _copied(sources: _Numbers, targets: _Numbers, source_starts: _Numbers, target_starts: _Numbers) -> _Numbers:
+    """How many symbols are the same, from given places on."""
+    columns = np.arange(sources.shape[1])
+    is_same = _from(sources, source_starts, columns, beyond=-1) == _from(targets, target_starts, columns, beyond=-2)
+    counts: _Numbers = np.cumprod(is_same, axis=1).sum(axis=1)
+    return counts
 
 
 def _from(rows: _Numbers, starts: _Numbers, columns: _Numbers, *, beyond: int) -> _Numbers:
@@ -220,19 +290,33 @@ def _from(rows: _Numbers, starts: _Numbers, columns: _Numbers, *, beyond: int) -
     return np.where(places < rows.shape[1], inside, beyond)
 
 
-def _kinds(prepared: Prepared, copies: _Copies, rows: _Numbers) -> _Numbers:
+def _tag_sets(prepared: Prepared) -> _Numbers:
+    """A number for each example, the same for those with the same tags in whatever order."""
+    if prepared.tags is None:
+        return np.zeros(len(prepared), dtype=np.int64)
+    known: dict[bytes, int] = {}
+    tags = (np.sort(prepared.tags[row]).tobytes() for row in range(len(prepared)))
+    return np.fromiter((known.setdefault(one, len(known)) for one in tags), dtype=np.int64, count=len(prepared))
+
+
+def _kinds(
+    prepared: Prepared, tags: _Numbers, rows: _Numbers, affix: _Numbers, first: _Numbers, inserted: _Numbers
+) -> _Numbers:
     """A number for each place, the same for those with the same tags and the same insertions before them."""
-    kinds: dict[Hashable, int] = {}
+    known: dict[Hashable, int] = {}
     numbers = np.empty(len(rows), dtype=np.int64)
     for place, row in enumerate(rows):
         target = prepared.tgt[row]
-        tags = b"" if prepared.tags is None else np.sort(prepared.tags[row]).tobytes()
-        inserted = target[: copies.affix[row]].tobytes()
-        if place >= len(prepared):
-            start = copies.affix[row] + copies.first[row]
-            inserted += target[start : start + copies.inserted[row]].tobytes()
-        numbers[place] = kinds.setdefault((tags, inserted), len(kinds))
+        between = affix[place] + first[place]
+        text = target[: affix[place]].tobytes() + target[between : between + inserted[place]].tobytes()
+        numbers[place] = known.setdefault((tags[row], text), len(known))
     return numbers
+
+
+def _multipliers(longest: int) -> npt.NDArray[np.uint64]:
+    """An odd number for each place of a source."""
+    drawn = np.random.default_rng(_STREAM).integers(1 << 63, size=longest, dtype=np.uint64)
+    return drawn * np.uint64(2) + np.uint64(1)
 
 
 def _between(low: int | _Numbers, high: _Numbers, generator: np.random.Generator) -> _Numbers:

@@ -56,26 +56,30 @@ class TrainingData(LightningDataModule):
         progress: Where to begin.
         rank: Which of several processes this is.
         world_size: How many there are.
+        crossover: What makes further examples for each epoch; None: there are none.
     """
 
-    def __init__(self, prepared: Prepared, config: Config, progress: Progress, rank: int = 0, world_size: int = 1):
+    def __init__(
+        self,
+        prepared: Prepared,
+        config: Config,
+        progress: Progress,
+        rank: int = 0,
+        world_size: int = 1,
+        crossover: Crossover | None = None,
+    ):
         super().__init__()
         self.prepared = prepared
         self.config = config
         self.progress = progress
         self.rank = rank
         self.world_size = world_size
+        self._crossover = crossover
         self._plan = lru_cache(maxsize=2)(self._make_plan)
         self._examples = lru_cache(maxsize=2)(self._make_examples)
-        training = config.training
-        self._crossover = (
-            Crossover(prepared, ratio=training.crossover, keep=training.crossover_keep, seed=training.seed)
-            if training.crossover
-            else None
-        )
 
     def examples(self, epoch: int) -> Prepared:
-        """What an epoch, counted from 1, goes through: the training data and, if asked for, what is made of it."""
+        """What an epoch, counted from 1, goes through: the training data, and what is made of it."""
         return self._examples(epoch)
 
     def plan(self, epoch: int) -> list[Indices]:

@@ -15,7 +15,8 @@ from lightning.pytorch.strategies import DDPStrategy, Strategy
 
 from ssnt.checkpoint import load_model, metrics_record, save_model
 from ssnt.checkpoint.load import model_config
-from ssnt.config import Config
+from ssnt.config import Config, TrainingConfig
+from ssnt.data.crossover import Crossover
 from ssnt.data.prepared import Prepared, prepare
 from ssnt.data.readers import how_read, read_examples
 from ssnt.errors import ConfigError, ModelError
@@ -176,11 +177,13 @@ class _Data:
         train: Training data as numbers.
         dev: Development data as numbers, None without any.
         examples: Development data as text.
+        crossover: What makes further training examples, None if none are asked for.
     """
 
     train: Prepared
     dev: Prepared | None
     examples: list[Example]
+    crossover: Crossover | None
 
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of the files."""
@@ -208,7 +211,7 @@ class _Run:
         if (done := self._done_already()) is not None:
             return done
         validation = Validation(self._config, data.train.vocabulary, data.examples)
-        batches = TrainingData(data.train, self._config, progress, world.rank, world.size)
+        batches = TrainingData(data.train, self._config, progress, world.rank, world.size, data.crossover)
         model = self._model(data.train)
         conductor = Conductor(self._around, progress, batches, validation)
         self._fit(model, batches, conductor, progress, last)
@@ -221,11 +224,12 @@ class _Run:
     def _prepare(self) -> _Data:
         config = self._config.data
         train = prepare(str(config.train), config, None, is_training=True)
+        crossover = _crossover(train, self._config.training)
         if config.dev is None:
-            return _Data(train, None, [])
+            return _Data(train, None, [], crossover)
         dev = prepare(config.dev, config, train.vocabulary, is_training=False)
         has_tags = train.vocabulary.tags is not None
-        return _Data(train, dev, list(read_examples(config.dev, config, needs_tags=has_tags)))
+        return _Data(train, dev, list(read_examples(config.dev, config, needs_tags=has_tags)), crossover)
 
     def _open_directory(self, data: _Data) -> None:
         """Makes sure that the training may write where it is to write, and writes down what it is."""
@@ -339,12 +343,20 @@ def make_trainer(config: Config, world: World, conductor: Conductor, root: Path)
     )
 
 
+def _crossover(train: Prepared, training: TrainingConfig) -> Crossover | None:
+    if not training.crossover:
+        return None
+    return Crossover(train, ratio=training.crossover, keep=training.crossover_keep, seed=training.seed)
+
+
 def _notes(config: Config, data: _Data) -> list[str]:
     """What the user should know before training starts."""
     first = next(read_examples(str(config.data.train), config.data))
     notes = [f"{config.data.train} is {how_read(config.data, first)}"]
     if data.train.report.taken:
         notes.append(f"{config.data.train}: {data.train.report.sentence()}")
+    if data.crossover is not None:
+        notes.append(_crossed(config, data.crossover.able, len(data.train)))
     if data.dev is None:
         notes.append("no development data (data.dev): the epoch is chosen by its training perplexity")
         return notes
@@ -357,6 +369,17 @@ def _notes(config: Config, data: _Data) -> list[str]:
     if parts:
         notes.append(f"{config.data.dev}: not in the training data, and so unknown to the model: {'; '.join(parts)}")
     return notes
+
+
+def _crossed(config: Config, able: int, examples: int) -> str:
+    """What the user should know of crossed examples."""
+    if able:
+        return f"{able} of {examples} training examples can be crossed with others (training.crossover)"
+    return (
+        "no training example can be crossed with another, so that training.crossover has no effect: that needs two "
+        "with the same tags whose targets begin with copies of their sources, and sources of more than "
+        f"training.crossover_keep ({config.training.crossover_keep}) symbols"
+    )
 
 
 def _most_common(found: Counter[str]) -> str:
