@@ -71,7 +71,7 @@ def test_crossed_examples_are_in_an_epoch_too_others_in_each(make_config: MakeCo
     # letters become capitals there, which are copies only in lowercase
     config = make_config(data={"lowercase": True}, training={"max_epochs": 3})
     prepared = prepare(str(config.data.train), config.data, None, is_training=True)
-    crossover = Crossover(prepared, ratio=0.5, keep=2, seed=1)
+    crossover = Crossover(prepared, ratio=0.5, keep=None, seed=1)
     data = TrainingData(prepared, config, Progress(), crossover=crossover)
     sizes = [len(data.examples(epoch)) for epoch in (1, 2, 3)]
     assert all(len(prepared) < size <= 1.5 * len(prepared) for size in sizes)

@@ -23,7 +23,7 @@ from conftest import require
         (5, {"training": {"running_mean": 0.9}}),
         (8, {"training": {"running_mean": 0.9}}),
         (13, {}),
-        (13, {"training": {"crossover": 0.5, "crossover_keep": 2}, "data": {"lowercase": True}}),
+        (13, {"training": {"crossover": 0.5}, "data": {"lowercase": True}}),
     ],
 )
 def test_a_stopped_training_goes_on_to_the_same_weights(make_config: MakeConfig, step: int, own: dict[str, Any]):

@@ -146,7 +146,8 @@ class TrainingConfig(Settings):
         crossover: If above 0, each epoch has so many more examples for each one that can be crossed, made anew of the
             beginning of one and the end of another with the same tags, both cut where the target copies the source: for
             words that are changed according to their ends, as in inflection.
-        crossover_keep: How many source symbols ``crossover`` leaves together at the end of each example.
+        crossover_keep: If set, the ends that ``crossover`` uses are not only whole words, but also parts of words that
+            have at least so many source symbols.
         checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.
         per_tag: One model for each tag set (the paper's setting for inflection) rather than one for all. These are
             trained on the CPU. A tag set of which fewer than two examples can be used has no model.
@@ -162,7 +163,7 @@ class TrainingConfig(Settings):
     average: PositiveInt = 1
     running_mean: float = Field(default=0.0, ge=0.0, lt=1.0)
     crossover: float = Field(default=0.0, ge=0.0, le=100.0)
-    crossover_keep: NonNegativeInt = 4
+    crossover_keep: PositiveInt | None = None
     checkpoint_minutes: float = Field(default=10.0, gt=0.0)
     per_tag: bool = False
     tensorboard: bool = False

@@ -5,8 +5,10 @@ How a word is inflected is mostly decided by how it ends, and its beginning is c
 which whole words there are. Crossed examples are words that it cannot know, whose ends it has to look at.
 
 An example is cut only before a symbol that its target copies, and what the target inserts before that belongs to the
-beginning: *op|bergen* and *opge|borgen*, *|machen* and *ge|macht*. Two examples are crossed only if they have the same
-tags and have inserted the same before their cuts: *gelobt* and *abgelegt*, but not *belegt*.
+beginning: *op|bergen* and *opge|borgen*, *|machen* and *ge|macht*. A beginning may end anywhere, but an end is a whole
+word, or what follows an insertion: of *tragen* and *fragen*, whose pasts are *trug* and *fragte*, *-agen* says nothing.
+Two examples are crossed only if they have the same tags and have inserted the same before their cuts: *gelobt* and
+*abgelegt*, but not *belegt*.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ LONGEST_INSERTION = 3
 
 _WORTH_AN_AFFIX = 3  # so many symbols more must be copied behind an insertion at the very beginning than without one
 _CELLS_AT_ONCE = 1 << 20
+_LEAST_END = 4  # source symbols behind an insertion: fewer are often an ending and no word
 _TRIES = 8  # to find a partner that an example can be crossed with
 _STREAM = 1  # sets these draws apart from others with the same seed and epoch
 
@@ -44,17 +47,17 @@ class Crossover:
     Args:
         prepared: The training data.
         ratio: How many crossed examples there are to be for each example that can be crossed.
-        keep: How many source symbols stay together at the end of each example: it is not cut closer to it.
+        keep: If set, ends are also parts of words, of at least so many source symbols.
         seed: Fixes, together with the epoch, which are crossed and where.
     """
 
-    def __init__(self, prepared: Prepared, *, ratio: float, keep: int, seed: int) -> None:
+    def __init__(self, prepared: Prepared, *, ratio: float, keep: int | None, seed: int) -> None:
         self._prepared = prepared
         self._ratio = ratio
         self._seed = seed
         self._tags = _tag_sets(prepared)
         self._places = _Places.of(prepared, self._tags, keep)
-        self._donors = _Groups.of(self._places.kinds, self._places.last >= 1)
+        self._donors = _Groups.of(self._places.kinds, self._places.last_begin >= 1)
         self._recipients = np.flatnonzero(self._donors.partners > 0)
         self.able = len(np.unique(self._places.rows[self._recipients]))
         """How many examples can be crossed."""
@@ -83,8 +86,8 @@ class Crossover:
         found = [(_Cuts.none(), _Cuts.none())]
         for _ in range(_TRIES):
             donors = self._donors.draw(left, generator)
-            begins = self._places.cuts(donors, np.maximum(self._places.first[donors], 1), generator)
-            ends = self._places.cuts(left, self._places.first[left], generator)
+            begins = self._places.begins(donors, generator)
+            ends = self._places.ends(left, generator)
             is_good = self._are_good(begins, ends)
             found.append((begins.where(is_good), ends.where(is_good)))
             left = left[~is_good]
@@ -144,43 +147,47 @@ class _Places:
     Attributes:
         rows: The example of each.
         first: Its first cut, as a number of source symbols.
-        last: Its last cut.
+        last_begin: The last one that a beginning can end at.
+        last_end: The last one that an end can begin at.
         shift: How many more target symbols are before each of its cuts.
         kinds: Only places of one kind are crossed.
     """
 
     rows: _Numbers
     first: _Numbers
-    last: _Numbers
+    last_begin: _Numbers
+    last_end: _Numbers
     shift: _Numbers
     kinds: _Numbers
 
     @classmethod
-    def of(cls, prepared: Prepared, tags: _Numbers, keep: int) -> _Places:
-        """The places of all examples, as far as they leave so many source symbols at the end."""
+    def of(cls, prepared: Prepared, tags: _Numbers, keep: int | None) -> _Places:
+        """The places of all examples."""
         copies = _Copies.of(prepared)
         examples = np.arange(len(prepared))
-        none = np.zeros_like(examples)
-        firsts = cls._with(prepared, examples, none, copies.first, copies.affix, keep)
-        seconds = cls._with(
-            prepared, examples, copies.first, copies.first + copies.second, copies.affix + copies.inserted, keep
-        )
-        rows, first, last, shift = (np.concatenate(pair) for pair in zip(firsts, seconds, strict=True))
-        inserted = np.where(np.arange(len(rows)) < len(firsts[0]), 0, copies.inserted[rows])
-        return cls(rows, first, last, shift, _kinds(prepared, tags, rows, copies.affix[rows], first, inserted))
+        first_end, second_end = copies.first, copies.first + copies.second
+        firsts = np.flatnonzero(copies.first > 0)
+        seconds = np.flatnonzero((copies.second > 0) & (prepared.src_lens - 1 - copies.first >= _LEAST_END))
+        rows = np.concatenate((examples[firsts], examples[seconds]))
+        is_second = np.arange(len(rows)) >= len(firsts)
+        first = np.where(is_second, copies.first[rows], 0)
+        last_begin = np.where(is_second, second_end[rows], first_end[rows]) - 1
+        inserted = np.where(is_second, copies.inserted[rows], 0)
+        last_end = first
+        if keep is not None:
+            last_end = np.maximum(first, np.minimum(last_begin, prepared.src_lens[rows] - 1 - keep))
+        kinds = _kinds(prepared, tags, rows, copies.affix[rows], first, inserted)
+        return cls(rows, first, last_begin, last_end, copies.affix[rows] + inserted, kinds)
 
-    @staticmethod
-    def _with(
-        prepared: Prepared, rows: _Numbers, first: _Numbers, end: _Numbers, shift: _Numbers, keep: int
-    ) -> tuple[_Numbers, _Numbers, _Numbers, _Numbers]:
-        """Rows, first and last cuts and shifts of those copies that can be cut."""
-        last = np.minimum(end, prepared.src_lens - keep) - 1  # the end symbol is not counted
-        some = np.flatnonzero((end > first) & (last >= first))
-        return rows[some], first[some], last[some], shift[some]
+    def begins(self, places: _Numbers, generator: np.random.Generator) -> _Cuts:
+        """Where the beginnings of some examples end, which are not empty."""
+        return self._cuts(places, _between(np.maximum(self.first[places], 1), self.last_begin[places], generator))
 
-    def cuts(self, places: _Numbers, first: _Numbers, generator: np.random.Generator) -> _Cuts:
-        """A cut in each of some places, from given ones on."""
-        source = _between(first, self.last[places], generator)
+    def ends(self, places: _Numbers, generator: np.random.Generator) -> _Cuts:
+        """Where the ends of some examples begin."""
+        return self._cuts(places, _between(self.first[places], self.last_end[places], generator))
+
+    def _cuts(self, places: _Numbers, source: _Numbers) -> _Cuts:
         return _Cuts(self.rows[places], source, source + self.shift[places])
 
 

@@ -356,7 +356,7 @@ def _notes(config: Config, data: _Data) -> list[str]:
     if data.train.report.taken:
         notes.append(f"{config.data.train}: {data.train.report.sentence()}")
     if data.crossover is not None:
-        notes.append(_crossed(config, data.crossover.able, len(data.train)))
+        notes.append(_crossed(data.crossover.able, len(data.train)))
     if data.dev is None:
         notes.append("no development data (data.dev): the epoch is chosen by its training perplexity")
         return notes
@@ -371,14 +371,13 @@ def _notes(config: Config, data: _Data) -> list[str]:
     return notes
 
 
-def _crossed(config: Config, able: int, examples: int) -> str:
+def _crossed(able: int, examples: int) -> str:
     """What the user should know of crossed examples."""
     if able:
         return f"{able} of {examples} training examples can be crossed with others (training.crossover)"
     return (
         "no training example can be crossed with another, so that training.crossover has no effect: that needs two "
-        "with the same tags whose targets begin with copies of their sources, and sources of more than "
-        f"training.crossover_keep ({config.training.crossover_keep}) symbols"
+        "with the same tags whose targets begin with copies of their sources"
     )
 
 
