@@ -83,7 +83,7 @@ class Crossover:
         wanted = math.ceil(self._ratio * self.able)
         rounds = [generator.permutation(self._recipients) for _ in range(-(-wanted // max(self.able, 1)))]
         left = np.concatenate([*rounds, self._recipients[:0]])[:wanted]
-        found = [(_Cuts.none(), _Cuts.none())]
+        found = []
         for _ in range(_TRIES):
             donors = self._donors.draw(left, generator)
             begins = self._places.begins(donors, generator)
@@ -124,12 +124,6 @@ class _Cuts:
     target: _Numbers
 
     @classmethod
-    def none(cls) -> _Cuts:
-        """No cut."""
-        nothing = np.empty(0, dtype=np.int64)
-        return cls(nothing, nothing, nothing)
-
-    @classmethod
     def joined(cls, parts: Sequence[_Cuts]) -> _Cuts:
         """The cuts of all parts."""
         columns = zip(*((one.rows, one.source, one.target) for one in parts), strict=True)
@@ -164,14 +158,12 @@ class _Places:
     def of(cls, prepared: Prepared, tags: _Numbers, keep: int | None) -> _Places:
         """The places of all examples."""
         copies = _Copies.of(prepared)
-        examples = np.arange(len(prepared))
-        first_end, second_end = copies.first, copies.first + copies.second
         firsts = np.flatnonzero(copies.first > 0)
         seconds = np.flatnonzero((copies.second > 0) & (prepared.src_lens - 1 - copies.first >= _LEAST_END))
-        rows = np.concatenate((examples[firsts], examples[seconds]))
+        rows = np.concatenate((firsts, seconds))
         is_second = np.arange(len(rows)) >= len(firsts)
         first = np.where(is_second, copies.first[rows], 0)
-        last_begin = np.where(is_second, second_end[rows], first_end[rows]) - 1
+        last_begin = copies.first[rows] + np.where(is_second, copies.second[rows], 0) - 1
         inserted = np.where(is_second, copies.inserted[rows], 0)
         last_end = first
         if keep is not None:
