@@ -61,21 +61,42 @@ def copied(source: str, target: str) -> str:
     return common
 
 
-def places_of(source: str, target: str) -> list[tuple[int, int, str, bool]]:
+def cuts_of_affix(source: str, target: str, affixes: set[str]) -> tuple[str, str]:
+    """What is inserted at the very beginning, and what is copied behind it."""
+    plain = copied(source, target)
+    found = [(one, copied(source, target[len(one) :])) for one in sorted(affixes, key=len) if target.startswith(one)]
+    found = [(one, copy) for one, copy in found if copy and len(plain) - len(copy) < 3]
+    return max(found, key=lambda one: len(one[1])) if found else ("", plain)
+
+
+def insertions_of(rows: list[Row]) -> tuple[set[str], set[str]]:
+    """What some examples, all with the same tags, clearly insert: at the very beginning, and anywhere."""
+    lengths = range(1, LONGEST_INSERTION + 1)
+    shown = Counter()
+    for source, target, _ in rows:
+        plain = copied(source, target)
+        shown.update(target[:n] for n in lengths if len(copied(source, target[n:])) >= len(plain) + 3)
+    affixes = {one for one, count in shown.items() if count >= 2}
+    shown = Counter()
+    for source, target, _ in rows:
+        affix, first = cuts_of_affix(source, target, affixes)
+        rest = target[len(affix + first) :]
+        if first:
+            shown.update(rest[:n] for n in lengths if len(copied(source[len(first) :], rest[n:])) >= 3)
+    return affixes, affixes | {one for one, count in shown.items() if count >= 2}
+
+
+def places_of(source: str, target: str, insertions: tuple[set[str], set[str]]) -> list[tuple[int, int, str, bool]]:
     """All cuts: behind how many letters of source and target, what was inserted, whether a whole word follows."""
-    affix, first = "", copied(source, target)
-    for length in range(1, LONGEST_INSERTION + 1):
-        found = copied(source, target[length:])
-        if len(found) > len(first) and len(found) >= len(copied(source, target)) + 3:
-            affix, first = target[:length], found
+    affix, first = cuts_of_affix(source, target, insertions[0])
     cuts = [(cut, len(affix) + cut, affix, cut == 0) for cut in range(len(first))]
     rest, target_rest = source[len(first) :], target[len(affix + first) :]
-    insertions = [target_rest[:length] for length in range(1, LONGEST_INSERTION + 1)]
-    second = [copied(rest, target_rest[len(one) :]) for one in insertions]
-    if not first or not any(second) or len(rest) < 4:
+    possible = [one for one in sorted(insertions[1], key=len) if target_rest.startswith(one)]
+    second = [(copied(rest, target_rest[len(one) :]), one) for one in possible]
+    copy, inserted = max(second, key=lambda one: len(one[0]), default=("", ""))
+    if not first or not copy or len(rest) < 4:
         return cuts
-    inserted = insertions[max(range(len(second)), key=lambda one: (len(second[one]), -one))]
-    for cut in range(len(max(second, key=len))):
+    for cut in range(len(copy)):
         cuts.append((len(first) + cut, len(affix + first + inserted) + cut, affix + inserted, cut == 0))
     return cuts
 
@@ -89,7 +110,8 @@ def all_crossed(rows: list[Row], keep: int | None) -> set[Row]:
     for (place, begin), (other, end) in product(enumerate(rows), repeat=2):
         if place == other or sorted(begin[2]) != sorted(end[2]):
             continue
-        for begins, ends in product(places_of(*begin[:2]), places_of(*end[:2])):
+        insertions = insertions_of([row for row in rows if sorted(row[2]) == sorted(end[2])])
+        for begins, ends in product(places_of(*begin[:2], insertions), places_of(*end[:2], insertions)):
             source = begin[0][: begins[0]] + end[0][ends[0] :]
             target = begin[1][: begins[1]] + end[1][ends[1] :]
             leaves = ends[3] or (keep is not None and len(end[0]) - ends[0] >= keep)
@@ -136,7 +158,7 @@ def test_of_random_words_too(seed: int, keep: int | None):
         return "".join(generator.choice(list("ab"), size=generator.integers(low, 6)))
 
     examples = []
-    for line in range(6):
+    for line in range(8):
         source = word(1)
         middle = generator.integers(0, 6)
         inserted = ["", "x", "xy"][generator.integers(3)]
@@ -147,7 +169,7 @@ def test_of_random_words_too(seed: int, keep: int | None):
             + source[middle:][: generator.integers(0, 6)]
             + word(0)
         )
-        tags = [(), ("t",), ("t", "u"), ("u", "t")][generator.integers(4)]
+        tags = [(), ("t", "u"), ("u", "t")][generator.integers(3)]
         examples.append(Example(source, target or "z", tags, line + 1))
     prepared = prepared_of(examples)
     expected = all_crossed(rows_of(prepared), keep)
@@ -156,14 +178,61 @@ def test_of_random_words_too(seed: int, keep: int | None):
     assert found == expected
 
 
+def participles(*pairs: str) -> Prepared:
+    examples = [Example(*pair.split(), (), line) for line, pair in enumerate(pairs, 1)]
+    return prepared_of([*examples, Example("y" * 15, "z" * 15, (), 99)])  # so that others may be that long
+
+
+def test_an_affix_is_seen_though_the_word_begins_like_it():
+    prepared = participles(
+        "machen gemacht", "lachen gelacht", "gießen gegossen", "gehen gegangen", "gewinnen gewonnen", "verzagen verzagt"
+    )
+    crossover = Crossover(prepared, ratio=300, keep=None, seed=1)
+    found = {row[:2] for row in crossed(crossover, prepared, 1)}
+    assert {("mgießen", "gemgossen"), ("magehen", "gemagangen"), ("vergewinnen", "vergewonnen")} <= found
+    assert not {("vergießen", "vergegossen"), ("vergehen", "vergegangen"), ("gmachen", "gmacht")} & found
+    assert crossover.able == 6
+
+
+def test_a_single_copied_letter_behind_an_affix_is_a_word_but_behind_anything_else_an_accident():
+    prepared = participles("machen gemacht", "lachen gelacht", "bergen geborgen", "sprechen gesprochen")
+    found = {row[:2] for row in crossed(Crossover(prepared, ratio=300, keep=None, seed=1), prepared, 1)}
+    assert {("labergen", "gelaborgen"), ("masprechen", "gemasprochen")} <= found
+    assert not [source for source, _ in found if source.endswith("echen") and not source.endswith("sprechen")]
+
+
+def test_what_one_example_alone_inserts_may_be_an_accident():
+    pairs = ["xabcd yyxabcd", "cdefg cdefgh", "defgh defghi"]
+    alone, twice = participles(*pairs), participles(*pairs, "uabcd yyuabcd")
+    assert not any(row[1].startswith("yy") for row in crossed(Crossover(alone, ratio=50, keep=2, seed=1), alone, 1))
+    assert any(row[1].startswith("yyxu") for row in crossed(Crossover(twice, ratio=50, keep=2, seed=1), twice, 1))
+
+
+def test_nothing_is_asked_twice_in_an_epoch():
+    prepared = prepared_of(VERBS)
+    rows = crossed(Crossover(prepared, ratio=400, keep=1, seed=1), prepared, 1)
+    questions = [(source, tags) for source, _, tags in rows]
+    assert len(questions) == len(set(questions)) > 50
+
+
+def test_an_example_with_two_places_gives_its_end_no_more_often():
+    words = [f"{prefix}{stem}en {prefix}ge{stem}t" for prefix, stem in product(("ab", "op"), ("mach", "hack"))]
+    words += [f"{prefix}{stem}en {prefix}{stem}t" for prefix, stem in product(("be", "er"), ("lach", "back"))]
+    prepared = participles(*words)
+    crossover = Crossover(prepared, ratio=0.5, keep=None, seed=1)
+    uses = Counter(line for epoch in range(300) for line in crossover.epoch(epoch).lines[len(prepared) :])
+    assert crossover.able == len(uses) == 8
+    assert all(abs(count - 150) < 45 for count in uses.values())
+
+
 def test_all_beginnings_are_as_likely_and_each_example_gives_its_end_as_often():
     words = [
         Example(f"{letter}{number}aen", f"{letter}{number}ae", (), line)
         for line, (letter, number) in enumerate(product("abc", "12"), 1)
     ]
     prepared = prepared_of([*words, Example("y" * 9, "z" * 9, (), 7)])  # so that others may be that long
-    many = Crossover(prepared, ratio=100, keep=3, seed=1)
-    rows = [row for epoch in range(10) for row in crossed(many, prepared, epoch)]
+    many = Crossover(prepared, ratio=2, keep=3, seed=1)
+    rows = [row for epoch in range(200) for row in crossed(many, prepared, epoch)]
     counts = {letter: sum(source[0] == letter for source, _, _ in rows) / len(rows) for letter in "abc"}
     assert all(abs(share - 1 / 3) < 0.03 for share in counts.values())
     twice = Crossover(prepared, ratio=2, keep=3, seed=1)
@@ -242,6 +311,15 @@ def test_lengths_stay_within_those_of_the_data():
     whole = Crossover(prepared, ratio=100, keep=1, seed=1).epoch(1)
     assert len(whole) > len(prepared)
     assert (whole.src_lens * whole.tgt_lens).max() <= cells
+    assert whole.src_lens.max() <= prepared.src_lens.max()
+    assert whole.tgt_lens.max() <= prepared.tgt_lens.max()
+
+
+def test_an_example_that_would_be_too_long_with_any_beginning_is_not_counted():
+    prepared = prepared_of([Example("machen", "macht", (), 1), Example("lachen", "lacht", (), 2)])
+    crossover = Crossover(prepared, ratio=3, keep=None, seed=1)
+    assert (crossover.able, len(crossover.epoch(1))) == (0, 2)
+    assert Crossover(prepared, ratio=3, keep=4, seed=1).able == 2
 
 
 def test_long_examples_are_looked_at_in_smaller_parts(monkeypatch):

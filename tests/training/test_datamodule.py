@@ -79,7 +79,9 @@ def test_crossed_examples_are_in_an_epoch_too_others_in_each(make_config: MakeCo
     assert not np.array_equal(data.examples(1).src.values, data.examples(2).src.values)
     rest = TrainingData(prepared, config, Progress(epoch=3, epoch_step=2), crossover=crossover)
     assert same(next(iter(rest.train_dataloader())), data.share(3, data.plan(3)[2]))
-    of_two = [TrainingData(prepared, config, Progress(), rank, 2, crossover) for rank in (0, 1)]
+    crossovers = [Crossover(prepared, ratio=0.5, keep=None, seed=1) for _ in range(2)]  # each process has its own
+    of_two = [TrainingData(prepared, config, Progress(), rank, 2, crossovers[rank]) for rank in (0, 1)]
+    assert np.array_equal(*(one.examples(2).src.values for one in of_two))
     assert [len(one.plan(2)) for one in of_two] == [len(of_two[0].plan(2))] * 2
     step = of_two[0].plan(2)[0]
     assert sum(len(one.share(2, step).batch.src) for one in of_two) == len(step)

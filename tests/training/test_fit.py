@@ -323,3 +323,11 @@ def test_how_many_examples_can_be_crossed_is_told_and_none_is_no_mistake(make_co
     assert re.search(r"\n[1-9]\d* of \d+ training examples can be crossed", notes(lowercase=True))
     # letters become capitals, which nothing is a copy of
     assert "no training example can be crossed with another" in notes(lowercase=False)
+
+
+@pytest.mark.parametrize(("side", "unit"), [("source", "bpe"), ("target", "tokens")])
+def test_only_letters_can_be_crossed(make_config: MakeConfig, side: str, unit: str):
+    config = make_config(data={f"{side}_unit": unit}, training={"crossover": 1.0})
+    with pytest.raises(ConfigError, match=f"crossover': expected symbols .* got {unit}; set data.{side}_unit"):
+        train(config, display=False)
+    assert not Path(str(config.out)).exists()

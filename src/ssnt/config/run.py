@@ -134,7 +134,7 @@ class TrainingConfig(Settings):
     Attributes:
         max_epochs: Passes over the training data, at most.
         max_steps: Steps, at most; None: as many as the epochs have.
-        seed: Fixes initial weights, order of the data and dropout.
+        seed: Fixes initial weights, order of the data, dropout and which examples are crossed.
         end: Where a path may end: ``any`` (paper) or ``last``. Without effect for encoder-decoders (``seq2seq``,
             ``attention``, ``adapted-seq2seq``), which have no paths.
         fastemit: Weight of the term that makes an online model write earlier; 0: none.
@@ -145,7 +145,7 @@ class TrainingConfig(Settings):
             each step (0.999: over about a thousand steps); 0: the weights as they are.
         crossover: If above 0, each epoch has so many more examples for each one that can be crossed, made anew of the
             beginning of one and the end of another with the same tags, both cut where the target copies the source: for
-            words that are changed according to their ends, as in inflection.
+            words that are changed according to their ends, as in inflection. Symbols must be characters or graphemes.
         crossover_keep: If set, the ends that ``crossover`` uses are not only whole words, but also parts of words that
             have at least so many source symbols.
         checkpoint_minutes: A checkpoint is written at every validation, and when so many minutes have passed.

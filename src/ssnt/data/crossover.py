@@ -5,15 +5,20 @@ How a word is inflected is mostly decided by how it ends, and its beginning is c
 which whole words there are. Crossed examples are words that it cannot know, whose ends it has to look at.
 
 An example is cut only before a symbol that its target copies, and what the target inserts before that belongs to the
-beginning: *op|bergen* and *opge|borgen*, *|machen* and *ge|macht*. A beginning may end anywhere, but an end is a whole
-word, or what follows an insertion: of *tragen* and *fragen*, whose pasts are *trug* and *fragte*, *-agen* says nothing.
-Two examples are crossed only if they have the same tags and have inserted the same before their cuts: *gelobt* and
-*abgelegt*, but not *belegt*.
+beginning: *op|bergen* and *opge|borgen*, *|machen* and *ge|macht*. A beginning may end at any such place, but an end is
+a whole word, or what follows an insertion: of *tragen* and *fragen*, whose pasts are *trug* and *fragte*, *-agen* says
+nothing. Two examples are crossed only if they have the same tags and have inserted the same before their cuts:
+*gelobt* and *abgelegt*, but not *belegt*.
+
+What is an insertion is learnt from the data: *gelacht* shows that participles may begin with *ge-*, since *lach* is
+copied behind it, and so *gegossen* is read as *ge-gossen*. What precedes a single copied symbol by accident is none, as
+*och* in *gespr-och-en* from *sprechen*.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,7 +33,8 @@ from ssnt.types import UNK_ID
 LONGEST_INSERTION = 3
 """How many target symbols may stand before a copy."""
 
-_WORTH_AN_AFFIX = 3  # so many symbols more must be copied behind an insertion at the very beginning than without one
+_CLEAR = 3  # so many symbols more are copied behind an insertion than without one, if there is no doubt about it
+_OFTEN = 2  # so many examples with the same tags must show an insertion clearly
 _CELLS_AT_ONCE = 1 << 20
 _LEAST_END = 4  # source symbols behind an insertion: fewer are often an ending and no word
 _TRIES = 8  # to find a partner that an example can be crossed with
@@ -41,8 +47,9 @@ _Bits = npt.NDArray[np.bool_]
 class Crossover:
     """Crosses the examples of a training set, anew in each epoch.
 
-    What is made is no longer than the longest examples there are, on either side and in cells, and asks nothing that an
-    example answers already. Where no such partner is found in a few draws, an example is left out for an epoch.
+    What is made is no longer than the longest examples there are, on either side and in cells, asks nothing that an
+    example answers already, and nothing twice in an epoch. Where no such partner is found in a few draws, an example is
+    left out for an epoch.
 
     Args:
         prepared: The training data.
@@ -56,12 +63,17 @@ class Crossover:
         self._ratio = ratio
         self._seed = seed
         self._tags = _tag_sets(prepared)
+        self._limits = (prepared.src_lens.max(), prepared.tgt_lens.max(), (prepared.src_lens * prepared.tgt_lens).max())
         self._places = _Places.of(prepared, self._tags, keep)
         self._donors = _Groups.of(self._places.kinds, self._places.last_begin >= 1)
-        self._recipients = np.flatnonzero(self._donors.partners > 0)
-        self.able = len(np.unique(self._places.rows[self._recipients]))
+        recipients = np.flatnonzero((self._donors.partners > 0) & self._leaves_room())
+        self._recipients = recipients[np.argsort(self._places.rows[recipients], kind="stable")]
+        # of each example that can be crossed, where its places begin among the recipients, and how many there are
+        _, self._firsts, self._counts = np.unique(
+            self._places.rows[self._recipients], return_index=True, return_counts=True
+        )
+        self.able = len(self._firsts)
         """How many examples can be crossed."""
-        self._limits = (prepared.src_lens.max(), prepared.tgt_lens.max(), (prepared.src_lens * prepared.tgt_lens).max())
         self._multipliers = _multipliers(int(prepared.src_lens.max()))
         self._known = np.unique(self._hashes(prepared.src, np.arange(len(prepared))))
 
@@ -78,24 +90,34 @@ class Crossover:
             lines=own.lines[rows],
         )
 
+    def _leaves_room(self) -> _Bits:
+        """At which places an end is so short that one symbol more before it is not too long."""
+        places, (longest_src, longest_tgt, _) = self._places, self._limits
+        src_lens = self._prepared.src_lens[places.rows] - places.last_end + 1
+        tgt_lens = self._prepared.tgt_lens[places.rows] - places.last_end + 1
+        fits: _Bits = (src_lens <= longest_src) & (tgt_lens <= longest_tgt)
+        return fits
+
     def _cuts(self, generator: np.random.Generator) -> tuple[_Cuts, _Cuts]:
         """Where examples are cut whose beginnings, and where those whose ends are put together."""
         wanted = math.ceil(self._ratio * self.able)
-        rounds = [generator.permutation(self._recipients) for _ in range(-(-wanted // max(self.able, 1)))]
-        left = np.concatenate([*rounds, self._recipients[:0]])[:wanted]
-        found = []
+        rounds = [generator.permutation(self.able) for _ in range(-(-wanted // max(self.able, 1)))]
+        left = np.concatenate([*rounds, np.zeros(0, dtype=np.int64)])[:wanted]
+        found, asked = [], self._known
         for _ in range(_TRIES):
-            donors = self._donors.draw(left, generator)
-            begins = self._places.begins(donors, generator)
-            ends = self._places.ends(left, generator)
-            is_good = self._are_good(begins, ends)
+            places = self._recipients[self._firsts[left] + _between(0, self._counts[left] - 1, generator)]
+            begins = self._places.begins(self._donors.draw(places, generator), generator)
+            ends = self._places.ends(places, generator)
+            is_good, questions = self._are_good(begins, ends, asked)
             found.append((begins.where(is_good), ends.where(is_good)))
-            left = left[~is_good]
+            left, asked = left[~is_good], np.union1d(asked, questions)
         begins_found, ends_found = zip(*found, strict=True)
         return _Cuts.joined(begins_found), _Cuts.joined(ends_found)
 
-    def _are_good(self, begins: _Cuts, ends: _Cuts) -> _Bits:
-        """Which are not too long, and ask for what no example answers."""
+    def _are_good(
+        self, begins: _Cuts, ends: _Cuts, asked: npt.NDArray[np.uint64]
+    ) -> tuple[_Bits, npt.NDArray[np.uint64]]:
+        """Which are not too long, and ask what has not been asked, nor is by one before them; and what they ask."""
         own = self._prepared
         src_lens = own.src_lens[ends.rows] + begins.source - ends.source
         tgt_lens = own.tgt_lens[ends.rows] + begins.target - ends.target
@@ -103,8 +125,12 @@ class Crossover:
         is_good: _Bits = (src_lens <= longest_src) & (tgt_lens <= longest_tgt) & (src_lens * tgt_lens <= most_cells)
         short, behind = begins.where(is_good), ends.where(is_good)
         sources = _joined(own.src, short.rows, short.source, behind.rows, behind.source)
-        is_good[is_good] = ~np.isin(self._hashes(sources, behind.rows), self._known)
-        return is_good
+        questions, firsts = np.unique(self._hashes(sources, behind.rows), return_index=True)
+        is_new = ~np.isin(questions, asked)
+        chosen = np.zeros(len(behind.rows), dtype=np.bool_)
+        chosen[firsts[is_new]] = True
+        is_good[is_good] = chosen
+        return is_good, questions[is_new]
 
     def _hashes(self, sources: Ragged, rows: _Numbers) -> npt.NDArray[np.uint64]:
         """A number for each source with the tags of a row, which are the same where both are."""
@@ -157,7 +183,7 @@ class _Places:
     @classmethod
     def of(cls, prepared: Prepared, tags: _Numbers, keep: int | None) -> _Places:
         """The places of all examples."""
-        copies = _Copies.of(prepared)
+        copies = _Copies.of(prepared, tags)
         firsts = np.flatnonzero(copies.first > 0)
         seconds = np.flatnonzero((copies.second > 0) & (prepared.src_lens - 1 - copies.first >= _LEAST_END))
         rows = np.concatenate((firsts, seconds))
@@ -233,21 +259,72 @@ class _Copies:
     second: _Numbers
 
     @classmethod
-    def of(cls, prepared: Prepared) -> _Copies:
+    def of(cls, prepared: Prepared, tags: _Numbers) -> _Copies:
         """The copies of all examples."""
-        target_numbers = np.array(prepared.vocabulary.target.numbers_of(prepared.vocabulary.source))
-        target_numbers[: len(SPECIAL)] = -1
-        target_numbers[target_numbers == UNK_ID] = -1  # two unknown symbols need not be the same one
-        columns = np.zeros((4, len(prepared)), dtype=np.int64)
-        for rows in _by_size(np.maximum(prepared.src_lens, prepared.tgt_lens)):
-            sources, targets = target_numbers[prepared.src.padded(rows)[0]], prepared.tgt.padded(rows)[0]
-            none = np.zeros(len(rows), dtype=np.int64)
-            plain = _copied(sources, targets, none, none)
-            affix, first = _longest_copy(sources, targets, none, none, least=plain + _WORTH_AN_AFFIX)
-            first = np.where(first > 0, first, plain)
-            inserted, second = _longest_copy(sources, targets, first, affix + first, least=np.ones_like(first))
-            columns[:, rows] = affix, first, inserted, np.where(first > 0, second, 0)
-        return cls(*columns)
+        none = np.zeros(len(prepared), dtype=np.int64)
+        behind = _copies_behind(prepared, none, none)
+        known = _clear_insertions(prepared, tags, none, behind[1:] >= behind[0] + _CLEAR)
+        # *gehen* and *gegangen* both begin with *ge*, which is no reason to see no insertion; *gegen* would be one
+        affix, first = _insertions(prepared, tags, none, behind, known, behind[0] - _CLEAR)
+        first = np.where(affix > 0, first, behind[0])
+        starts = affix + first
+        behind = np.where(first > 0, _copies_behind(prepared, first, starts), 0)
+        known |= _clear_insertions(prepared, tags, starts, behind[1:] >= _CLEAR)
+        inserted, second = _insertions(prepared, tags, starts, behind, known, none)
+        return cls(affix, first, inserted, second)
+
+
+def _copies_behind(prepared: Prepared, source_starts: _Numbers, target_starts: _Numbers) -> _Numbers:
+    """How many symbols are copied from given places on, behind 0, 1, 2, ... inserted ones."""
+    target_numbers = np.array(prepared.vocabulary.target.numbers_of(prepared.vocabulary.source))
+    target_numbers[: len(SPECIAL)] = -1
+    target_numbers[target_numbers == UNK_ID] = -1  # two unknown symbols need not be the same one
+    behind = np.zeros((LONGEST_INSERTION + 1, len(prepared)), dtype=np.int64)
+    for rows in _by_size(np.maximum(prepared.src_lens, prepared.tgt_lens)):
+        sources, targets = target_numbers[prepared.src.padded(rows)[0]], prepared.tgt.padded(rows)[0]
+        for inserted in range(LONGEST_INSERTION + 1):
+            behind[inserted, rows] = _copied(sources, targets, source_starts[rows], target_starts[rows] + inserted)
+    return behind
+
+
+def _clear_insertions(prepared: Prepared, tags: _Numbers, starts: _Numbers, is_clear: _Bits) -> set[Hashable]:
+    """What is inserted at given places of targets, and by which tags, in so many examples that there is no doubt.
+
+    Args:
+        prepared: The training data.
+        tags: The tag set of each example.
+        starts: The place in each target.
+        is_clear: For 1, 2, ... inserted symbols, whether an example shows them clearly.
+    """
+    counts = Counter(
+        key
+        for inserted, where in enumerate(is_clear, 1)
+        for key in _keys(prepared, tags, starts, np.flatnonzero(where), inserted)
+    )
+    return {key for key, count in counts.items() if count >= _OFTEN}
+
+
+def _insertions(
+    prepared: Prepared, tags: _Numbers, starts: _Numbers, behind: _Numbers, known: set[Hashable], above: _Numbers
+) -> tuple[_Numbers, _Numbers]:
+    """How many symbols are inserted at given places, of known insertions, and how many are copied behind them.
+
+    Of several the one with the longest copy, which has to have more symbols than a number for each example. Both are 0
+    where there is none.
+    """
+    best_inserted, best = np.zeros_like(starts), np.zeros_like(starts)
+    for inserted in range(1, LONGEST_INSERTION + 1):
+        rows = np.flatnonzero((behind[inserted] > best) & (behind[inserted] > above))
+        keys = _keys(prepared, tags, starts, rows, inserted)
+        rows = rows[np.fromiter((key in known for key in keys), dtype=np.bool_, count=len(rows))]
+        best_inserted[rows], best[rows] = inserted, behind[inserted, rows]
+    return best_inserted, best
+
+
+def _keys(prepared: Prepared, tags: _Numbers, starts: _Numbers, rows: _Numbers, length: int) -> Iterator[Hashable]:
+    """The tags of some examples with what their targets have at given places."""
+    for row in rows:
+        yield int(tags[row]), prepared.tgt[row][starts[row] : starts[row] + length].tobytes()
 
 
 def _by_size(lens: _Numbers) -> Iterator[_Numbers]:
@@ -257,21 +334,6 @@ def _by_size(lens: _Numbers) -> Iterator[_Numbers]:
         count = max(1, _CELLS_AT_ONCE // int(lens[order[0]]))
         yield order[:count]
         order = order[count:]
-
-
-def _longest_copy(
-    sources: _Numbers, targets: _Numbers, source_starts: _Numbers, target_starts: _Numbers, *, least: _Numbers
-) -> tuple[_Numbers, _Numbers]:
-    """From given places on, how many target symbols are inserted before the longest copy, and how long that is.
-
-    Both are 0 where no copy has as many symbols as it must have at least.
-    """
-    best_inserted, best = np.zeros_like(least), np.zeros_like(least)
-    for inserted in range(1, LONGEST_INSERTION + 1):
-        copied = _copied(sources, targets, source_starts, target_starts + inserted)
-        is_better = (copied > best) & (copied >= least)
-        best_inserted[is_better], best[is_better] = inserted, copied[is_better]
-    return best_inserted, best
 
 
 def _copied(sources: _Numbers, targets: _Numbers, source_starts: _Numbers, target_starts: _Numbers) -> _Numbers:

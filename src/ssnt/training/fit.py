@@ -17,6 +17,7 @@ from ssnt.checkpoint import load_model, metrics_record, save_model
 from ssnt.checkpoint.load import model_config
 from ssnt.config import Config, TrainingConfig
 from ssnt.data.crossover import Crossover
+from ssnt.data.formats import resolve_format
 from ssnt.data.prepared import Prepared, prepare
 from ssnt.data.readers import how_read, read_examples
 from ssnt.errors import ConfigError, ModelError
@@ -122,7 +123,7 @@ def check_settings(config: Config) -> str:
     """Refuses settings that no training can start with, and gives the directory to write to.
 
     Raises:
-        ConfigError: A setting is missing, or asks for what this machine does not have.
+        ConfigError: A setting is missing, does not go with another, or asks for what this machine does not have.
     """
     if config.data.train is None:
         raise ConfigError("setting 'data.train': expected the file of training data (--train), got none")
@@ -140,9 +141,22 @@ def check_settings(config: Config) -> str:
             f"setting 'hardware.devices': expected at most {torch.cuda.device_count()}, the GPUs of this machine, "
             f"got {hardware.devices}"
         )
+    if config.training.crossover:
+        _check_units(config)
     if config.training.tensorboard:
         require_tensorboard()
     return config.out
+
+
+def _check_units(config: Config) -> None:
+    """Refuses to cross what is not made of letters: pieces of words put together are not the pieces of a word."""
+    layout = resolve_format(config.data)
+    for side, unit in (("source", layout.source_unit), ("target", layout.target_unit)):
+        if unit not in ("characters", "graphemes"):
+            raise ConfigError(
+                f"setting 'training.crossover': expected symbols that are characters or graphemes, got {unit}; set "
+                f"data.{side}_unit to one of these, or training.crossover to 0"
+            )
 
 
 def finished_because(config: Config) -> str | None:
@@ -211,7 +225,8 @@ class _Run:
         if (done := self._done_already()) is not None:
             return done
         validation = Validation(self._config, data.train.vocabulary, data.examples)
-        batches = TrainingData(data.train, self._config, progress, world.rank, world.size, data.crossover)
+        crossover = data.crossover if data.crossover and data.crossover.able else None
+        batches = TrainingData(data.train, self._config, progress, world.rank, world.size, crossover)
         model = self._model(data.train)
         conductor = Conductor(self._around, progress, batches, validation)
         self._fit(model, batches, conductor, progress, last)
@@ -377,7 +392,7 @@ def _crossed(able: int, examples: int) -> str:
         return f"{able} of {examples} training examples can be crossed with others (training.crossover)"
     return (
         "no training example can be crossed with another, so that training.crossover has no effect: that needs two "
-        "with the same tags whose targets begin with copies of their sources"
+        "with the same tags whose targets copy the beginnings of their sources, and words of different lengths"
     )
 
 
