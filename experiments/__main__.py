@@ -58,7 +58,7 @@ def run(
 @app.command()
 def status(names: Tables = None, results: ResultsPlace = None) -> None:
     """Says how much of each table is done, and gives what is measured of small ones."""
-    for table in names or tables():
+    for table in names or _usual_tables():
         rows = Results(table, results).rows()
         total: Counter[str] = Counter()
         done: Counter[str] = Counter()
@@ -66,7 +66,8 @@ def status(names: Tables = None, results: ResultsPlace = None) -> None:
             total[trial.system] += 1
             done[trial.system] += trial.key in rows
         for name, count in total.items():
-            typer.echo(f"{table:16} {name:40} {done[name]:4} of {count}{_measured(rows, name) if count == 1 else ''}")
+            measured = _measured(rows, name) if count == 1 else ""
+            typer.echo(f"{table:20} {done[name]:3} of {count:3}  {name}{measured}")
 
 
 @app.command()
@@ -95,9 +96,12 @@ def _measured(rows: Mapping[str, Row], system: str) -> str:
     return f"  {found[-1].metric} dev {found[-1].dev:.4f}{test}"
 
 
+def _usual_tables() -> list[str]:
+    return [table for table in tables() if not is_by_request(table)]
+
+
 def _wanted(names: list[str] | None, systems: list[str] | None, datasets: list[str] | None) -> list[Trial]:
-    chosen = names or [table for table in tables() if not is_by_request(table)]
-    trials = [trial for table in chosen for trial in trials_of(table)]
+    trials = [trial for table in names or _usual_tables() for trial in trials_of(table)]
     _check_known("--system", systems, [trial.system for trial in trials])
     _check_known("--dataset", datasets, [trial.dataset for trial in trials])
     return [

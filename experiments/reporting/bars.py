@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from experiments.reporting import summarisation
 from experiments.reporting.estimates import Estimate, difference
 from experiments.reporting.gathered import Gathered
-from experiments.reporting.inflection import PAPERS, System, best_of_each_set, chosen, common_sets, find
+from experiments.reporting.inflection import CROSSED, PAPERS, System, best_of_each_set, chosen, common_sets, find
 from experiments.reporting.markdown import MISSING, difference_shown, duration, p_shown, plain, shown, table
 from experiments.reporting.others import Languages, Pronunciation, chosen_single
 from experiments.reporting.published import published
@@ -50,10 +50,11 @@ def inflection_bars(papers: Sequence[System], beyond: Sequence[System]) -> list[
     found = [
         _at_least(f"1. {PAPERS}, a model for each type, average", wanted["average"], ours.average if ours else None)
     ]
-    found += [
-        _at_least(f"1. {PAPERS}, {name}", least, ours.sets[name] if ours else None)
-        for name, least in wanted["sets"].items()
-    ]
+    crossed = find(papers, CROSSED)
+    for name, least in wanted["sets"].items():
+        found.append(_at_least(f"1. {PAPERS}, {name}", least, ours.sets[name] if ours else None))
+        if crossed is not None and name in crossed.planned:
+            found.append(_at_least(f"1. {CROSSED}, {name}", least, crossed.sets[name]))
     found += [_order(papers, "biSSNT+", "uniSSNT+"), _order(papers, "uniSSNT+", "seq2seq")]
     best = chosen([*papers, *beyond])
     found += _best_system("2. The best system, chosen by its average on dev", best, best.name if best else "")

@@ -9,9 +9,10 @@ import pytest
 from experiments.datasets import load
 from experiments.plan import Trial, known_types
 from experiments.reporting import bootstrap, measured
+from experiments.reporting.bars import inflection_bars
 from experiments.reporting.estimates import Estimate, difference, over_seeds, over_sets
 from experiments.reporting.gathered import Group
-from experiments.reporting.inflection import System, best_of_each_set
+from experiments.reporting.inflection import System, best_of_each_set, table3
 from experiments.reporting.markdown import difference_shown, shown, spread_shown
 from experiments.reporting.measured import accuracy, cells_of, items
 from experiments.reporting.published import inflection_sets
@@ -244,3 +245,30 @@ def test_the_best_of_each_set_is_chosen_on_dev_among_what_is_complete() -> None:
     assert best.kind.startswith("de-N: low; de-V: high; ")
     nothing = best_of_each_set([unfinished])
     assert (nothing.average, nothing.kind) == (None, "")
+
+
+def estimate(value: float, place: str) -> Estimate:
+    return Estimate(value, np.full(3, value), (place,), {1: value}, is_partial=False)
+
+
+def of_sets(name: str, value: float, *sets: str) -> System:
+    found = {place: estimate(value, place) if place in sets else None for place in inflection_sets()}
+    return System(name, "one a type", found, found, sets)
+
+
+def test_a_system_of_one_set_does_not_narrow_what_all_are_compared_on() -> None:
+    wide = [of_sets("biSSNT+", 50.0, *inflection_sets()), of_sets("uniSSNT+", 50.0, "de-N", "de-V", "nl-V")]
+    assert table3([*wide, of_sets("biSSNT+, crossed", 50.0, "de-N")]) == table3(wide)
+    assert "ours, mean of de-N, de-V, nl-V" in table3(wide)
+    assert "ours, on de-N" in table3([*wide, of_sets("other", 50.0, "de-N", "fi-V")])
+
+
+def test_crossed_examples_have_bars_of_their_own_where_they_are_planned() -> None:
+    systems = [of_sets("biSSNT+", 60.0, *inflection_sets()), of_sets("biSSNT+, crossed", 87.5, "de-N")]
+    bars = {bar.name: bar.is_met for bar in inflection_bars(systems, [])}
+    assert {name: met for name, met in bars.items() if "biSSNT+, de" in name or "crossed" in name} == {
+        "1. biSSNT+, de-N": False,
+        "1. biSSNT+, crossed, de-N": True,
+        "1. biSSNT+, de-V": False,
+    }
+    assert len(inflection_bars(systems[:1], [])) == len(bars) - 1
