@@ -149,7 +149,7 @@ def tried_table(gathered: Gathered, part: str = DEV) -> str:
             rows.append(
                 [
                     system,
-                    dataset,
+                    _data_of(groups[0]),
                     shown(estimate) if estimate else plain(_mean(_of_rows(done, part)), 4),
                     seeds_shown(estimate),
                     *(plain(one, 4) for one in means),
@@ -160,6 +160,14 @@ def tried_table(gathered: Gathered, part: str = DEV) -> str:
     metric = gathered.groups[0].trials[0].metrics[0] if gathered.groups else ""
     head = ["system", "data", f"{part} {metric}", "each seed", *(f"{part} {one}" for one in extra)]
     return table([*head, "epochs a model", "seconds a model"], rows)
+
+
+def _data_of(group: Group) -> str:
+    """The data set of a group, with the inflection types if it has not one model for all of them."""
+    types = [trial.tags for trial in group.trials if trial.tags]
+    if not types:
+        return group.dataset
+    return f"{group.dataset}, {types[0] if len(types) == 1 else f'{len(types)} types'}"
 
 
 def _any(group: Group, part: str) -> Measured | None:

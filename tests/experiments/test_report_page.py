@@ -160,6 +160,7 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert "### Discussion\n\nWritten *by hand*: 1 < 2.\n" in text
     assert "![zocken](figures/zocken.png)" in text
     assert "| 88.31 | 88.60 | 88.12 | 87.50 |" in text
+    assert f"| slow | {SETS[0]}, case=dative;number=plural |" in text  # a figure of one type is not one of the set
     assert {path.name for path in (home / "plots").glob("*")} == {
         "inflection.png", "beyond.png", "summarisation.png", "online-inflection-de-N.png",
     }  # fmt: skip

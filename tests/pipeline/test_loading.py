@@ -30,6 +30,17 @@ def test_a_name_is_one_model_or_several(place: Path):
     assert find_models(f"one,{place / 'tagged'},one") == ("one", str(place / "tagged"), "one")
 
 
+def test_spaces_beside_commas_are_no_part_of_a_name(place: Path):
+    assert find_models("one, four") == ("one", "four")
+
+
+def test_where_one_model_is_asked_for_several_are_refused_as_such(place: Path):
+    with pytest.raises(ModelError, match="one,four: expected one model, got 2 split by commas"):
+        Transducer.from_pretrained("one,four")
+    with pytest.raises(ModelError, match="no,models: there is no such directory"):
+        Transducer.from_pretrained("no,models")
+
+
 @pytest.mark.parametrize("name", ["one,", ",one", "one,,tagged", ""])
 def test_no_place_may_be_empty(place: Path, name: str):
     with pytest.raises(ModelError, match="split by commas"):

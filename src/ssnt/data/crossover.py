@@ -11,8 +11,8 @@ nothing. Two examples are crossed only if they have the same tags and have inser
 *gelobt* and *abgelegt*, but not *belegt*.
 
 What is an insertion is learnt from the data: *gelacht* shows that participles may begin with *ge-*, since *lach* is
-copied behind it, and so *gegossen* is read as *ge-gossen*. What precedes a single copied symbol by accident is none, as
-*och* in *gespr-och-en* from *sprechen*.
+copied behind it, and so *gegossen* is read as *ge-gossen*, and *opgeborgen* as *op-ge-borgen*. What no word begins with
+is none: not *och* in *gespr-och-en* from *sprechen*, nor *i* in Dutch *w-i-erpen* from *werpen*.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class Crossover:
 
     def _leaves_room(self) -> _Bits:
         """At which places an end is so short that one symbol more before it is not too long."""
-        places, (longest_src, longest_tgt, _) = self._places, self._limits
+        places, (longest_src, longest_tgt, most_cells) = self._places, self._limits
         src_lens = self._prepared.src_lens[places.rows] - places.last_end + 1
         tgt_lens = self._prepared.tgt_lens[places.rows] - places.last_end + 1
-        fits: _Bits = (src_lens <= longest_src) & (tgt_lens <= longest_tgt)
+        fits: _Bits = (src_lens <= longest_src) & (tgt_lens <= longest_tgt) & (src_lens * tgt_lens <= most_cells)
         return fits
 
     def _cuts(self, generator: np.random.Generator) -> tuple[_Cuts, _Cuts]:
@@ -263,15 +263,19 @@ class _Copies:
         """The copies of all examples."""
         none = np.zeros(len(prepared), dtype=np.int64)
         behind = _copies_behind(prepared, none, none)
-        known = _clear_insertions(prepared, tags, none, behind[1:] >= behind[0] + _CLEAR)
+        known = _clear_affixes(prepared, tags, behind)
         # *gehen* and *gegangen* both begin with *ge*, which is no reason to see no insertion; *gegen* would be one
         affix, first = _insertions(prepared, tags, none, behind, known, behind[0] - _CLEAR)
         first = np.where(affix > 0, first, behind[0])
-        starts = affix + first
-        behind = np.where(first > 0, _copies_behind(prepared, first, starts), 0)
-        known |= _clear_insertions(prepared, tags, starts, behind[1:] >= _CLEAR)
-        inserted, second = _insertions(prepared, tags, starts, behind, known, none)
-        return cls(affix, first, inserted, second)
+        inserted, second, moved = none.copy(), none.copy(), none.copy()
+        # in *aufgegossen* from *aufgießen* the copy goes on for a letter of *ge-*, behind which it is to end
+        for back in range(LONGEST_INSERTION + 1):
+            end = np.maximum(first - back, 0)
+            behind = np.where(end > 0, _copies_behind(prepared, end, affix + end), 0)
+            found, copied = _insertions(prepared, tags, affix + end, behind, known, second)
+            is_better = found > 0
+            inserted[is_better], second[is_better], moved[is_better] = found[is_better], copied[is_better], back
+        return cls(affix, first - moved, inserted, second)
 
 
 def _copies_behind(prepared: Prepared, source_starts: _Numbers, target_starts: _Numbers) -> _Numbers:
@@ -287,19 +291,12 @@ def _copies_behind(prepared: Prepared, source_starts: _Numbers, target_starts: _
     return behind
 
 
-def _clear_insertions(prepared: Prepared, tags: _Numbers, starts: _Numbers, is_clear: _Bits) -> set[Hashable]:
-    """What is inserted at given places of targets, and by which tags, in so many examples that there is no doubt.
-
-    Args:
-        prepared: The training data.
-        tags: The tag set of each example.
-        starts: The place in each target.
-        is_clear: For 1, 2, ... inserted symbols, whether an example shows them clearly.
-    """
+def _clear_affixes(prepared: Prepared, tags: _Numbers, behind: _Numbers) -> set[Hashable]:
+    """What targets begin with before they copy, with their tags, in so many examples that there is no doubt."""
     counts = Counter(
         key
-        for inserted, where in enumerate(is_clear, 1)
-        for key in _keys(prepared, tags, starts, np.flatnonzero(where), inserted)
+        for inserted, copied in enumerate(behind[1:], 1)
+        for key in _keys(prepared, tags, np.zeros_like(copied), np.flatnonzero(copied >= behind[0] + _CLEAR), inserted)
     )
     return {key for key, count in counts.items() if count >= _OFTEN}
 

@@ -31,6 +31,12 @@ def find_directory(name: str | os.PathLike[str], revision: str | None = None) ->
         return path
     if path.exists():
         raise ModelError(f"{path}: is a file; expected a model directory, such as the one it is in ({path.parent})")
+    parts = [one.strip() for one in str(name).split(",")]
+    if len(parts) > 1 and any(os.path.isdir(one) for one in parts):
+        raise ModelError(
+            f"{name}: expected one model, got {len(parts)} split by commas; where several can answer together, as in "
+            "ssnt predict, --help says so"
+        )
     if not isinstance(name, str) or not _HUB_ID.fullmatch(name):
         raise ModelError(
             f"{name}: there is no such directory, and it is not a name on the Hugging Face hub either "

@@ -24,7 +24,7 @@ def find_models(name: str) -> tuple[str, ...]:
     Raises:
         ModelError: There is no such directory, and it cannot be had from the hub.
     """
-    names = name.split(",") if "," in name and not os.path.exists(name) else [name]
+    names = [one.strip() for one in name.split(",")] if "," in name and not os.path.exists(name) else [name]
     if not all(names):
         raise ModelError(f"{name!r}: expected a model, or several split by commas, got none in one place")
     return tuple(str(find_directory(one)) for one in names)
