@@ -268,7 +268,7 @@ class _Copies:
         affix, first = _insertions(prepared, tags, none, behind, known, behind[0] - _CLEAR)
         first = np.where(affix > 0, first, behind[0])
         inserted, second, moved = none.copy(), none.copy(), none.copy()
-        # in *aufgegossen* from *aufgießen* the copy goes on for a letter of *ge-*, behind which it is to end
+        # in *aufgegossen* from *aufgießen* the copy goes on for a letter of *ge-*, before which it is to end
         for back in range(LONGEST_INSERTION + 1):
             end = np.maximum(first - back, 0)
             behind = np.where(end > 0, _copies_behind(prepared, end, affix + end), 0)
