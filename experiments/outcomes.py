@@ -6,6 +6,7 @@ together, so intervals resample lemmas. For ROUGE: what the metric counts in eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,11 +40,21 @@ def outcome_of(evaluation: Evaluation, metrics: Sequence[str], everything: Seque
 
 
 def _cells(evaluation: Evaluation, everything: Sequence[Example]) -> dict[str, str]:
-    """For each tag set a sign for each lemma: absent, wrong or right."""
+    """For each tag set a sign for each lemma, packed: absent, wrong or right."""
     lemmas = {lemma: at for at, lemma in enumerate(dict.fromkeys(one.source.lower() for one in everything))}
     cells: dict[str, list[str]] = {}
     for item, question in zip(evaluation.items, evaluation.questions, strict=True):
         signs = cells.setdefault(";".join(sorted(question.tags)), [ABSENT] * len(lemmas))
         is_right = item.prediction in item.references
         signs[lemmas[question.source.lower()]] = RIGHT if is_right else WRONG
-    return {tags: "".join(signs) for tags, signs in cells.items()}
+    return {tags: packed("".join(signs)) for tags, signs in cells.items()}
+
+
+def packed(signs: str) -> str:
+    """Signs with the lengths of long runs of absent ones: where a lemma has one cell of hundreds, most are absent."""
+    return re.sub(r"\.{5,}", lambda run: f"<{len(run[0])}>", signs)
+
+
+def unpacked(text: str) -> str:
+    """The signs, one for each lemma."""
+    return re.sub(r"<(\d+)>", lambda run: ABSENT * int(run[1]), text)
