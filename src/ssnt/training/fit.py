@@ -392,7 +392,8 @@ def _crossed(able: int, examples: int) -> str:
         return f"{able} of {examples} training examples can be crossed with others (training.crossover)"
     return (
         "no training example can be crossed with another, so that training.crossover has no effect: that needs two "
-        "with the same tags whose targets copy the beginnings of their sources, and none is made longer than the longest"
+        "with the same tags whose targets copy the beginnings of their sources, and none is made longer than the "
+        "longest"
     )
 
 
