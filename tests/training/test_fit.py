@@ -2,6 +2,7 @@ import json
 import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from ssnt.pipeline import Transducer
 from ssnt.training import TrainingInterrupted, fit, run_config, train
 from ssnt.training.checkpoints import average_weights
 from ssnt.training.fit import train_one
+from ssnt.training.progress import Row
 from ssnt.training.run_directory import RunDirectory
 from trainings import MakeConfig, StopAt, answer, progress_of, rows, weights, write_pairs
 
@@ -194,6 +196,53 @@ def note_of(config: Config) -> str:
     display = StopAt()
     train_one(config, resume=True, overwrite=False, display=display, stop=display.stop)
     return display.notes[-1]
+
+
+class StopAfterAnEpoch(StopAt):
+    """Wants to stop when the first epoch has been measured."""
+
+    def add(self, row: Row, epochs: int) -> None:
+        self.stop.request()
+
+
+@pytest.mark.parametrize(
+    ("display", "where"),
+    [
+        (StopAt(step=3), "in epoch 1, step 3"),
+        (StopAt(step=8), "in epoch 1, step 8"),  # all its steps are done, and it is not measured
+        (StopAfterAnEpoch(), "after epoch 1, step 8"),
+    ],
+)
+def test_an_epoch_that_was_interrupted_is_not_called_done(make_config: MakeConfig, display: StopAt, where: str):
+    with pytest.raises(TrainingInterrupted, match=f"stopped {where}; go on with"):
+        train_one(make_config(), resume=False, overwrite=False, display=display, stop=display.stop)
+
+
+@pytest.mark.parametrize(
+    ("validation", "said"),
+    [
+        ({}, "these are with beam 2, where the epochs above were measured with beam 1"),
+        ({"examples": 20}, "these are with beam 2, where the epochs above were measured with beam 1"),
+        ({"beam": 2}, None),
+        ({"beam": None}, None),
+        (
+            {"beam": None, "examples": 5},
+            "these are with all 20 development examples, where the epochs above were measured with the first 5",
+        ),
+        (
+            {"examples": 5},
+            "these are with beam 2 and all 20 development examples, "
+            "where the epochs above were measured with beam 1 and the first 5",
+        ),
+    ],
+)
+def test_it_says_why_the_finished_model_has_other_scores(
+    make_config: MakeConfig, validation: dict[str, Any], said: str | None
+):
+    display = StopAt()
+    config = make_config(training={"max_epochs": 1}, validation=validation)
+    train_one(config, resume=False, overwrite=False, display=display, stop=display.stop)
+    assert [note for note in display.notes if note.startswith("these are")] == ([said] if said else [])
 
 
 def test_missing_settings_are_named(make_config: MakeConfig):

@@ -231,8 +231,8 @@ class _Run:
         conductor = Conductor(self._around, progress, batches, validation)
         self._fit(model, batches, conductor, progress, last)
         if conductor.is_interrupted:
-            epoch = progress.epoch if progress.epoch_step else progress.epoch - 1
-            raise _interrupted(self._around, f"stopped after epoch {epoch}, step {progress.step}")
+            place = f"in epoch {progress.epoch}" if progress.epoch_step else f"after epoch {progress.epoch - 1}"
+            raise _interrupted(self._around, f"stopped {place}, step {progress.step}")
         transducer = world.in_first(lambda: self._finish(model, data, progress, validation))
         return transducer or Transducer.from_pretrained(directory.out)
 
@@ -328,6 +328,8 @@ class _Run:
             directory.write_record(config, data.hashes())  # it no longer is
         for score in scores:
             self._around.display.note(f"dev {score}")
+        if scores and (difference := validation.difference()):
+            self._around.display.note(difference)
         self._around.display.note(f"the model is in {directory.out}")
         return Transducer(model, data.train.vocabulary, config, metrics)
 

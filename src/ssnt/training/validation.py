@@ -71,6 +71,19 @@ class Validation:
             return []
         return self._scores(model, self._all, list(dict.fromkeys([self.metric, *FINAL_METRICS])))
 
+    def difference(self) -> str | None:
+        """In what the measurement of the finished model differs from those of its epochs; None if in nothing."""
+        validation, beam = self._config.validation, self._config.search.beam
+        ways = []
+        if validation.beam not in (None, beam):
+            ways.append((f"beam {beam}", f"beam {validation.beam}"))
+        if len(self._first) < len(self._all):
+            ways.append((f"all {len(self._all)} development examples", f"the first {len(self._first)}"))
+        if not ways:
+            return None
+        now, before = (" and ".join(side) for side in zip(*ways, strict=True))
+        return f"these are with {now}, where the epochs above were measured with {before}"
+
     def _scores(
         self,
         model: Model,
