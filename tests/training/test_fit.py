@@ -1,6 +1,8 @@
 import json
 import re
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,14 +208,17 @@ class StopAfterAnEpoch(StopAt):
 
 
 @pytest.mark.parametrize(
-    ("display", "where"),
+    ("make_display", "where"),
     [
-        (StopAt(step=3), "in epoch 1, step 3"),
-        (StopAt(step=8), "in epoch 1, step 8"),  # all its steps are done, and it is not measured
-        (StopAfterAnEpoch(), "after epoch 1, step 8"),
+        (partial(StopAt, step=3), "in epoch 1, step 3"),
+        (partial(StopAt, step=8), "in epoch 1, step 8"),  # all its steps are done, and it is not measured
+        (StopAfterAnEpoch, "after epoch 1, step 8"),
     ],
 )
-def test_an_epoch_that_was_interrupted_is_not_called_done(make_config: MakeConfig, display: StopAt, where: str):
+def test_an_epoch_that_was_interrupted_is_not_called_done(
+    make_config: MakeConfig, make_display: Callable[[], StopAt], where: str
+):
+    display = make_display()
     with pytest.raises(TrainingInterrupted, match=f"stopped {where}; go on with"):
         train_one(make_config(), resume=False, overwrite=False, display=display, stop=display.stop)
 
@@ -221,28 +226,28 @@ def test_an_epoch_that_was_interrupted_is_not_called_done(make_config: MakeConfi
 @pytest.mark.parametrize(
     ("validation", "said"),
     [
-        ({}, "these are with beam 2, where the epochs above were measured with beam 1"),
-        ({"examples": 20}, "these are with beam 2, where the epochs above were measured with beam 1"),
+        ({}, "that is with beam 2; the epochs were measured with beam 1"),
+        ({"examples": 20}, "that is with beam 2; the epochs were measured with beam 1"),
         ({"beam": 2}, None),
         ({"beam": None}, None),
+        ({"metric": "perplexity"}, None),  # no epoch was searched
         (
-            {"beam": None, "examples": 5},
-            "these are with all 20 development examples, where the epochs above were measured with the first 5",
+            {"metric": "perplexity", "examples": 5},
+            "that is with all 20 development examples; the epochs were measured with the first 5",
         ),
         (
             {"examples": 5},
-            "these are with beam 2 and all 20 development examples, "
-            "where the epochs above were measured with beam 1 and the first 5",
+            "that is with beam 2 and all 20 development examples; the epochs were measured with beam 1 and the first 5",
         ),
     ],
 )
-def test_it_says_why_the_finished_model_has_other_scores(
+def test_it_says_how_else_the_finished_model_was_measured(
     make_config: MakeConfig, validation: dict[str, Any], said: str | None
 ):
     display = StopAt()
     config = make_config(training={"max_epochs": 1}, validation=validation)
     train_one(config, resume=False, overwrite=False, display=display, stop=display.stop)
-    assert [note for note in display.notes if note.startswith("these are")] == ([said] if said else [])
+    assert [note for note in display.notes if note.startswith("that is with")] == ([said] if said else [])
 
 
 def test_missing_settings_are_named(make_config: MakeConfig):
@@ -263,7 +268,9 @@ def test_what_needs_a_gpu_is_refused_without_one(make_config: MakeConfig):
 def test_without_development_data_training_perplexity_decides(make_config: MakeConfig, capsys):
     config = make_config(data={"dev": None})
     transducer = train(config)
-    assert "no development data (data.dev): the epoch is chosen by its training perplexity" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "no development data (data.dev): the epoch is chosen by its training perplexity" in errors
+    assert "the epochs were measured" not in errors  # nothing was, with any beam
     assert transducer.metrics["scores"] == {}
     assert [row["metric"] for row in rows(config)] == ["perplexity"] * 2
     assert [row["value"] for row in rows(config)] == [row["train_perplexity"] for row in rows(config)]

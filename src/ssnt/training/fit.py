@@ -328,7 +328,7 @@ class _Run:
             directory.write_record(config, data.hashes())  # it no longer is
         for score in scores:
             self._around.display.note(f"dev {score}")
-        if scores and (difference := validation.difference()):
+        if difference := validation.difference():
             self._around.display.note(difference)
         self._around.display.note(f"the model is in {directory.out}")
         return Transducer(model, data.train.vocabulary, config, metrics)

@@ -75,14 +75,14 @@ class Validation:
         """In what the measurement of the finished model differs from those of its epochs; None if in nothing."""
         validation, beam = self._config.validation, self._config.search.beam
         ways = []
-        if validation.beam not in (None, beam):
+        if self.metric != PERPLEXITY and validation.beam not in (None, beam):  # perplexity is not searched for
             ways.append((f"beam {beam}", f"beam {validation.beam}"))
         if len(self._first) < len(self._all):
             ways.append((f"all {len(self._all)} development examples", f"the first {len(self._first)}"))
         if not ways:
             return None
         now, before = (" and ".join(side) for side in zip(*ways, strict=True))
-        return f"these are with {now}, where the epochs above were measured with {before}"
+        return f"that is with {now}; the epochs were measured with {before}"
 
     def _scores(
         self,
