@@ -234,7 +234,10 @@ def _selection(page: Page) -> None:
     if gathered.groups:
         has_test = any(trial.has_test for group in gathered.groups for trial in group.trials)
         looked = "" if has_test else " None of these trials looks at the test data."
-        page.add("Means over the types that the plan names for a system, with intervals of their dev lemmas." + looked)
+        page.add(
+            "Means over the types that the plan names for a system, and over all questions of SIGMORPHON's, with "
+            "intervals of their dev lemmas." + looked
+        )
         page.add(others.tried_table(gathered))
     page.ending("selection")
 

@@ -51,7 +51,7 @@ def pronunciations_of(gathered: Gathered) -> list[Pronunciation]:
 
 def _errors(group: Group, part: str) -> Measured | None:
     """The share of words that are wrong: what accuracy leaves."""
-    found = accuracy(group, part, by_cell=False)
+    found = accuracy(group, part)
     if found is None:
         return None
     return Measured(100 - found.value, 100 - found.draws, found.basis, found.done, found.wanted)
@@ -112,9 +112,7 @@ def languages_of(gathered: Gathered) -> list[Languages]:
         for name in gathered.systems:
             groups = {one: gathered.of(name, one) for one in datasets}
             scores = {
-                one.partition("/")[2].removesuffix(f"-{size}"): over_seeds(
-                    some, partial(accuracy, by_cell=False), "trials"
-                )
+                one.partition("/")[2].removesuffix(f"-{size}"): over_seeds(some, accuracy, "trials")
                 for one, some in groups.items()
                 if some
             }

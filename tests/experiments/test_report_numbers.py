@@ -61,8 +61,8 @@ def test_accuracy_is_the_mean_of_the_cells() -> None:
     assert found.is_complete
 
 
-def test_all_questions_count_the_same_if_asked() -> None:
-    found = accuracy(joint("110.", "0001"), by_cell=False)
+def test_all_questions_count_the_same_where_there_are_no_known_types() -> None:
+    found = accuracy(joint("110.", "0001", dataset="toy/language"))
     assert found is not None
     assert found.value == pytest.approx(100 * 3 / 7)
 
@@ -77,17 +77,17 @@ def test_models_of_one_type_are_joined_by_their_rows_tags() -> None:
     assert np.array_equal(per_type.draws, one.draws)
 
 
-@pytest.mark.parametrize("by_cell", [True, False])
-def test_the_bootstrap_is_that_of_lemmas_drawn_one_by_one(by_cell: bool) -> None:
+@pytest.mark.parametrize("dataset", ["toy/one", "toy/language"])
+def test_the_bootstrap_is_that_of_lemmas_drawn_one_by_one(dataset: str) -> None:
     rng = np.random.default_rng(3)
     texts = ["".join(rng.choice(list(".01"), 9)) for _ in TYPES]
-    found = accuracy(joint(*texts), by_cell=by_cell)
+    found = accuracy(joint(*texts, dataset=dataset))
     assert found is not None
-    for counts, value in zip(bootstrap.draws("toy/one", 9)[:300], found.draws, strict=False):
+    for counts, value in zip(bootstrap.draws(dataset, 9)[:300], found.draws, strict=False):
         lemmas = [at for at, count in enumerate(counts) for _ in range(count)]
         assert len(lemmas) == 9
         cells = [[text[at] for at in lemmas if text[at] != "."] for text in texts]
-        if not by_cell:
+        if dataset == "toy/language":
             cells = [cells[0] + cells[1]]
         shares = [cell.count("1") / len(cell) for cell in cells if cell]
         assert value == pytest.approx(100 * sum(shares) / len(shares))
