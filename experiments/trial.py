@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.datasets import Parts, load
 from experiments.outcomes import outcome_of
-from experiments.plan import Trial, asker_of, tags_of, types_of
+from experiments.plan import Trial, asker_of, known_types, tags_of, types_of
 from ssnt.config import Config
 from ssnt.engines.base import DONE, Report
 from ssnt.errors import ModelError
@@ -72,16 +72,17 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
 
 def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, seconds: float) -> Report:
     """Measures a model on dev and, if that may be looked at, on test."""
+    by_type = trial.dataset in known_types()
     dev = _evaluated(trial, transducer, _of_type(parts.dev, trial.tags))
     record: dict[str, Any] = {"scores": {"dev": [one.to_record() for one in dev.scores]}, "outcomes": {}}
-    record["outcomes"]["dev"] = outcome_of(dev, trial.metrics, parts.dev)
+    record["outcomes"]["dev"] = outcome_of(dev, trial.metrics, parts.dev, by_type=by_type)
     test_value = None
     if trial.has_test:
         record["outcomes"]["dev"].pop("items", None)  # comparisons of sentences are on test, and there are many of dev
         whole = parts.test[: trial.test_limit]
         test = _evaluated(trial, transducer, _of_type(whole, trial.tags))
         record["scores"]["test"] = [one.to_record() for one in test.scores]
-        record["outcomes"]["test"] = outcome_of(test, trial.metrics, whole)
+        record["outcomes"]["test"] = outcome_of(test, trial.metrics, whole, by_type=by_type)
         test_value = test.scores[0].value
     row = {"dev": dev.scores[0].value, "test": test_value, "epochs": epochs, "seconds": seconds, "data": parts.sha256}
     return {"state": DONE, "row": row, "record": record}

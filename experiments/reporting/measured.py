@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.outcomes import ABSENT, RIGHT, unpacked
+from experiments.outcomes import ABSENT, RIGHT
 from experiments.plan import known_types
 from experiments.reporting.bootstrap import mean_of_cells, resampled_accuracy, resampled_mean
 from experiments.reporting.gathered import Group
@@ -70,7 +70,7 @@ def cells_of(group: Group, part: str) -> Cells | None:
                 raise DataError(
                     f"{row.key}: expected a cell {name!r} once for a system, a data set and a seed, got two"
                 )
-            signs[name] = unpacked(text)
+            signs[name] = text
     if not signs:
         return None
     if len({len(text) for text in signs.values()}) > 1:

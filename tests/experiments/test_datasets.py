@@ -91,7 +91,23 @@ def test_a_word_is_right_with_any_of_its_pronunciations() -> None:
     scores = {name: evaluate(items, name, resamples=0)[0].value for name in ("item_error_rate", "per")}
     assert scores == {"item_error_rate": 0.5, "per": 0.25}  # one edit for the phones of A C D and E
     evaluation = Evaluation([], [], items, questions)
-    assert outcome_of(evaluation, ["item_error_rate", "per"], examples) == {"cells": {"": "10"}}
+    assert outcome_of(evaluation, ["item_error_rate", "per"], examples, by_type=False) == {"cells": {"1": "10"}}
+
+
+@pytest.mark.parametrize(
+    ("by_type", "cells"),
+    [(True, {"N;SG": "1.0", "N;PL": "0..", "V": ".1."}), (False, {"1": "110", "2": "0.."})],
+)
+def test_answers_are_kept_by_lemma_and_type_or_by_lemma_alone(by_type: bool, cells: dict[str, str]) -> None:
+    asked = [("a", ("SG", "N")), ("b", ("V",)), ("A", ("N", "PL")), ("c", ("N", "SG"))]
+    examples = [Example(lemma, "right", tags) for lemma, tags in asked]
+    questions = pool_references(examples)
+    items = [
+        Item.from_text(output, one.references, split=list)
+        for output, one in zip(["right", "right", "wrong", "wrong"], questions, strict=True)
+    ]
+    evaluation = Evaluation([], [], items, questions)
+    assert outcome_of(evaluation, ["accuracy"], examples, by_type=by_type) == {"cells": cells}
 
 
 def test_g2p_counts_words_not_phones() -> None:

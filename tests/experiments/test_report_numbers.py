@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 from experiments.datasets import load
-from experiments.outcomes import packed, unpacked
 from experiments.plan import Trial, known_types
 from experiments.reporting import bootstrap, measured
 from experiments.reporting.bars import inflection_bars
@@ -273,21 +272,3 @@ def test_crossed_examples_have_bars_of_their_own_where_they_are_planned() -> Non
         "1. biSSNT+, de-V": False,
     }
     assert len(inflection_bars(systems[:1], [])) == len(bars) - 1
-
-
-def test_packed_signs_are_the_same_signs_in_less_room() -> None:
-    rng = np.random.default_rng(1)
-    for share in (0.0, 0.01, 0.5, 1.0):
-        signs = "".join("." if rng.random() >= share else "01"[rng.integers(2)] for _ in range(500))
-        assert unpacked(packed(signs)) == signs
-    assert packed("1" + "." * 130 + "0....1") == "1<130>0....1"
-    sparse = {"a": "1" + "." * 9 + "0", "b": "." * 10 + "1"}
-    plain, short = of_tags(sparse), of_tags({tags: packed(signs) for tags, signs in sparse.items()})
-    assert plain.value == short.value == 75.0
-    assert np.array_equal(plain.draws, short.draws, equal_nan=True)  # a resample may have no question of a cell
-
-
-def of_tags(cells: Mapping[str, str]) -> measured.Measured:
-    found = accuracy(group({"": {"cells": cells}}, planned=[""]))
-    assert found is not None
-    return found

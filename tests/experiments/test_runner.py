@@ -159,7 +159,7 @@ def test_the_runner_does_what_is_left_and_nothing_twice(home: Path, tmp_path: Pa
         expected = EnsembleTransducer([*whole, own[example.tags[0]]]).score_each([example])[0]
         assert joined.score_each([example])[0].log_prob == pytest.approx(expected.log_prob, abs=1e-6)
     outcome = results.records()[trials[2].key]["outcomes"]["test"]["cells"]
-    assert set(outcome) == {"n=p", "n=s"}
+    assert set(outcome) == {"1", "2"}  # the types of this set are not written down: each lemma is asked twice
     signs = "".join(outcome.values())
     assert set(signs) <= {"0", "1"}
     assert rows[trials[2].key].test == pytest.approx(signs.count("1") / len(signs))
