@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -72,6 +72,13 @@ def load(name: str) -> Parts:
     """
     source, rest = _source(name)
     return source.read(rest, source.files)
+
+
+def of_type(examples: Sequence[Example], tags: str) -> list[Example]:
+    """The examples of one tag set, without their tags; all of them if none is named."""
+    if not tags:
+        return list(examples)
+    return [Example(one.source, one.target, (), one.line) for one in examples if ";".join(one.tags) == tags]
 
 
 def require(name: str) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ssnt.data.references import PooledExample
 from ssnt.evaluation import Evaluation
 from ssnt.metrics import tabulate
 from ssnt.types import Example
@@ -35,7 +36,8 @@ def outcome_of(
     """
     found: dict[str, Any] = {}
     if _BY_LEMMA.intersection(metrics):
-        found["cells"] = _cells(evaluation, everything, by_type=by_type)
+        rights = [item.prediction in item.references for item in evaluation.items]
+        found["cells"] = signs_of(evaluation.questions, rights, everything, by_type=by_type)
     if by_item := [name for name in metrics if name in _BY_ITEM]:
         found["items"] = {
             name: [round(value, _PLACES) for value in tabulate(evaluation.items, name).values.tolist()]
@@ -44,15 +46,24 @@ def outcome_of(
     return found
 
 
-def _cells(evaluation: Evaluation, everything: Sequence[Example], *, by_type: bool) -> dict[str, str]:
-    """For each tag set, or for each lemma's first question, its second and so on, a sign for each lemma."""
+def signs_of(
+    questions: Sequence[PooledExample], rights: Sequence[bool], everything: Sequence[Example], *, by_type: bool
+) -> dict[str, str]:
+    """For each tag set, or for each lemma's first question, its second and so on, a sign for each lemma.
+
+    Args:
+        questions: What was asked.
+        rights: Whether each was answered rightly.
+        everything: See :func:`outcome_of`.
+        by_type: See :func:`outcome_of`.
+    """
     lemmas = {lemma: at for at, lemma in enumerate(dict.fromkeys(one.source.lower() for one in everything))}
     asked: Counter[str] = Counter()
     cells: dict[str, list[str]] = {}
-    for item, question in zip(evaluation.items, evaluation.questions, strict=True):
+    for is_right, question in zip(rights, questions, strict=True):
         lemma = question.source.lower()
         asked[lemma] += 1
         name = ";".join(sorted(question.tags)) if by_type else str(asked[lemma])
         signs = cells.setdefault(name, [ABSENT] * len(lemmas))
-        signs[lemmas[lemma]] = RIGHT if item.prediction in item.references else WRONG
+        signs[lemmas[lemma]] = RIGHT if is_right else WRONG
     return {name: "".join(signs) for name, signs in cells.items()}

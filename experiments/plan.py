@@ -5,8 +5,10 @@ system is trained on every one of its ``datasets`` with every one of its ``seeds
 true``, as one for each tag set; or it is ``made_of`` the models of another system, of this table or, as
 ``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search, on those of that system's data sets
 that it names, or else the plan. Made of several, such as of one that has a model for each tag set and one that has a
-model for all, it is the ensemble of all their models. With ``dataset_seeds`` a data set has some of the seeds only. A
-plan with ``by_request: true`` is done only if its table is named.
+model for all, it is the ensemble of all their models. With ``of_answers: true`` that ensemble is of the answers that
+their trials have kept, as those of systems or plans with ``keeps_answers: true`` do: the models need not be there. With
+``dataset_seeds`` a data set has some of the seeds only. A plan with ``by_request: true`` is done only if its table is
+named.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ ALL = "all"
 """What a key says in the place of a tag set, if it is about all of them."""
 _SYSTEM_KEYS = {
     "name", "model", "datasets", "types", "seeds", "dataset_seeds", "per_type", "settings", "dataset_settings",
-    "made_of", "search", "stream", "has_test", "test_limit",
+    "made_of", "of_answers", "keeps_answers", "search", "stream", "has_test", "test_limit",
 }  # fmt: skip
 
 
@@ -55,6 +57,8 @@ class Trial:
         stream: How to stream, for latency; None: not at all.
         has_test: Whether the test data may be looked at; not while something is being chosen.
         test_limit: How many test examples are used, the first ones; None: all.
+        of_answers: Whether an ensemble is of its members' kept answers, and not of their models.
+        keeps_answers: Whether its answers are kept, which has no influence on them.
     """
 
     table: str
@@ -69,6 +73,8 @@ class Trial:
     stream: dict[str, Any] | None = None
     has_test: bool = True
     test_limit: int | None = None
+    of_answers: bool = False
+    keeps_answers: bool = False
 
     @classmethod
     def of(cls, order: dict[str, Any]) -> Trial:
@@ -81,8 +87,10 @@ class Trial:
         parts = {
             name: value
             for name, value in asdict(self).items()
-            if name not in ("table", "system", "dataset", "tags", "seed")
+            if name not in ("table", "system", "dataset", "tags", "seed", "keeps_answers")
         }
+        if not self.of_answers:  # rows that are older than this field keep their keys
+            del parts["of_answers"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
@@ -187,8 +195,11 @@ def _trials(
         "test_limit": system.get("test_limit", plan.get("test_limit")),
         "search": system.get("search", {}),
         "stream": system.get("stream"),
+        "of_answers": system.get("of_answers", False),
+        "keeps_answers": system.get("keeps_answers", plan.get("keeps_answers", False)) and "made_of" not in system,
     }
     name = system["name"]
+    _check_answers(table, name, system, common)
     if "made_of" in system:
         yield from _measurements(table, plan, system, made, common)
         return
@@ -211,6 +222,22 @@ def _trials(
                 settings["model"] = {**settings.get("model", {}), **model_settings(system["model"])}
             for tags in system.get("types") or (types_of(dataset) if system.get("per_type") else [""]):
                 yield Trial(table, name, dataset, tags, seed, settings=settings, **common)
+
+
+def _check_answers(table: str, name: str, system: Mapping[str, Any], common: Mapping[str, Any]) -> None:
+    """Refuses answers of what has none, or is more than answers.
+
+    Raises:
+        ConfigError: They are of no other system, of a search or a stream, or measured by more than accuracy.
+    """
+    if not (common["of_answers"] or common["keeps_answers"]):
+        return
+    is_plain = common["metrics"] == ("accuracy",) and not common["search"] and common["stream"] is None
+    if not is_plain or (common["of_answers"] and "made_of" not in system):
+        raise ConfigError(
+            f"{table}/{PLAN}: {name!r} keeps answers or is made of kept ones: expected the metric accuracy, no search "
+            "and no stream of its own, and for of_answers also made_of"
+        )
 
 
 def _measurements(
@@ -242,6 +269,11 @@ def _measurements(
             raise ConfigError(
                 f"{table}/{PLAN}: {system['name']!r} is made of {names}, not all of which have {dataset}; name the "
                 "datasets that they share"
+            )
+        if system.get("of_answers") and (without := [one.key for one in members if not one.keeps_answers]):
+            raise ConfigError(
+                f"{table}/{PLAN}: {system['name']!r} is of the answers of {without[0]}, which are not kept; set "
+                "keeps_answers where that is planned"
             )
         for some in [members] if is_ensemble else [[one] for one in members]:
             keys = tuple(one.key for one in some)

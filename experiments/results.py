@@ -1,8 +1,8 @@
 """The rows of finished trials, in files that are only ever added to.
 
 A table's folder has ``results.csv``, a line for each finished trial, and ``outcomes.jsonl``, with all scores of each
-and what was right. Neither is ever edited by hand. A trial whose settings have changed has another key: its old rows
-stay where they are and count no more.
+and what was right; where a plan asks for it, ``answers.jsonl`` has what each has answered. None of them is ever edited
+by hand. A trial whose settings have changed has another key: its old rows stay where they are and count no more.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Results:
         folder = (home or HOME) / table
         self.csv = folder / "results.csv"
         self.outcomes = folder / "outcomes.jsonl"
+        self.answers = folder / "answers.jsonl"
 
     def rows(self) -> dict[str, Row]:
         """All rows by their keys; a line of another width, such as one that a crash has cut short, is none."""
@@ -80,8 +81,11 @@ class Results:
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Scores and outcomes of all trials by their keys."""
-        records = (_record(line) for line in _lines(self.outcomes))
-        return {record["key"]: record for record in records if record is not None}
+        return _by_key(self.outcomes)
+
+    def kept_answers(self) -> dict[str, dict[str, Any]]:
+        """The kept answers of trials by their keys, packed."""
+        return _by_key(self.answers)
 
     def add(self, row: Row, record: dict[str, Any]) -> bool:
         """Adds a finished trial: first its outcome, then its row, which says that it is finished.
@@ -96,8 +100,7 @@ class Results:
             fcntl.flock(outcomes, fcntl.LOCK_EX)  # until it is closed
             if row.key in self.rows():
                 return False
-            line = json.dumps({"key": row.key, **record}, ensure_ascii=False, separators=(",", ":"))
-            _append(outcomes, line + "\n")
+            _append(outcomes, _line(row.key, record))
             text = io.StringIO()
             writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
             if not _cut(rows):
@@ -105,6 +108,24 @@ class Results:
             writer.writerow({name: _shown(getattr(row, name)) for name in _NAMES})
             _append(rows, text.getvalue())
         return True
+
+    def add_answers(self, key: str, answers: dict[str, Any]) -> None:
+        """Adds what a trial has answered, unless that is there already."""
+        self.answers.parent.mkdir(parents=True, exist_ok=True)
+        with self.answers.open("ab+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+            if key not in self.kept_answers():
+                _append(file, _line(key, answers))
+
+
+def _by_key(path: Path) -> dict[str, dict[str, Any]]:
+    """The records of a file by their keys."""
+    records = (_record(line) for line in _lines(path))
+    return {record["key"]: record for record in records if record is not None}
+
+
+def _line(key: str, record: dict[str, Any]) -> str:
+    return json.dumps({"key": key, **record}, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _lines(path: Path) -> list[str]:

@@ -68,9 +68,13 @@ class _Queue:
         elsewhere = {table_of(key) for one in trials for key in one.members} - self._results.keys()
         known = [*self._results.values(), *(Results(table, home) for table in elsewhere)]
         self._done = {key for results in known for key in results.rows()}
-        measured = {key for one in trials if one.key not in self._done for key in one.members}
+        self._answers = {key: one for results in known for key, one in results.kept_answers().items()}
+        ahead = [one for one in trials if one.key not in self._done]
         # a model that is measured in another way may have its row from another machine: then it is trained here again
+        measured = {key for one in ahead if not one.of_answers for key in one.members}
+        pooled = {key for one in ahead if one.of_answers for key in one.members}
         self._done -= {key for key in measured & self._done if not has_model(work, key)}
+        self._done -= pooled - self._answers.keys()
         self._left = [one for one in trials if one.key not in self._done]
         self._total = len(self._left)
         self._ended = 0
@@ -107,7 +111,10 @@ class _Queue:
 
     def _begun(self, trial: Trial) -> Job:
         self._left.remove(trial)
-        job = Job(trial.key, RUN, {"trial": asdict(trial), "work": str(self._work)})
+        order = {"trial": asdict(trial), "work": str(self._work)}
+        if trial.of_answers:
+            order["answers"] = {key: self._answers[key] for key in trial.members}
+        job = Job(trial.key, RUN, order)
         self._under_way[job] = trial
         print(f"begun: {_named(trial)}", flush=True)
         return job
@@ -156,7 +163,11 @@ class _Queue:
             key=trial.key,
             **report["row"],
         )
-        is_new = self._results[trial.table].add(row, report["record"])
+        results = self._results[trial.table]
+        if answers := report.get("answers"):  # before the row, which says that all is there
+            results.add_answers(trial.key, answers)
+            self._answers[trial.key] = answers
+        is_new = results.add(row, report["record"])
         self._done.add(trial.key)
         minutes = (time.monotonic() - self._began) / 60
         shown = f"{row.metric} dev {row.dev:.4f}" + ("" if row.test is None else f" test {row.test:.4f}")

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.datasets import Parts, load
+from experiments.answers import KEPT, answers_of, packed
+from experiments.datasets import Parts, load, of_type
 from experiments.outcomes import outcome_of
 from experiments.plan import Trial, asker_of, known_types, tags_of, types_of
+from experiments.pooled import asked_parts, pooled
 from ssnt.config import Config
 from ssnt.engines.base import DONE, Report
 from ssnt.errors import ModelError
@@ -46,16 +48,20 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     """Does a trial, or goes on with it.
 
     Args:
-        order: ``trial``: its fields; ``work``: the work directory.
+        order: ``trial``: its fields; ``work``: the work directory; ``answers``: what its members have answered, if it
+            is an ensemble of that.
         tell: Told of every validation.
         stop: A request to save and stop.
 
     Returns:
-        The last report: ``row`` has what the trial itself knows of its row, ``record`` the scores and outcomes.
+        The last report: ``row`` has what the trial itself knows of its row, ``record`` the scores and outcomes,
+        ``answers`` what is kept of its answers, if that is asked for.
     """
     trial = Trial.of(order["trial"])
     work = Path(order["work"])
     parts = load(trial.dataset)
+    if trial.of_answers:
+        return pooled(trial, order["answers"], parts)
     with limited_threads(1):
         if trial.members:
             transducer = _joined(trial, work)
@@ -73,25 +79,33 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
 def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, seconds: float) -> Report:
     """Measures a model on dev and, if that may be looked at, on test."""
     by_type = trial.dataset in known_types()
-    dev = _evaluated(trial, transducer, _of_type(parts.dev, trial.tags))
-    record: dict[str, Any] = {"scores": {"dev": [one.to_record() for one in dev.scores]}, "outcomes": {}}
-    record["outcomes"]["dev"] = outcome_of(dev, trial.metrics, parts.dev, by_type=by_type)
-    test_value = None
+    record: dict[str, Any] = {"scores": {}, "outcomes": {}}
+    answers: dict[str, Any] = {"data": parts.sha256, "pooling": _pooling(transducer, parts)}
+    values: dict[str, float] = {}
+    for part, whole in asked_parts(trial, parts).items():
+        found = _evaluated(trial, transducer, of_type(whole, trial.tags))
+        record["scores"][part] = [one.to_record() for one in found.scores]
+        record["outcomes"][part] = outcome_of(found, trial.metrics, whole, by_type=by_type)
+        values[part] = found.scores[0].value
+        if trial.keeps_answers:
+            answers[part] = packed(answers_of(found))
     if trial.has_test:
         record["outcomes"]["dev"].pop("items", None)  # comparisons of sentences are on test, and there are many of dev
-        whole = parts.test[: trial.test_limit]
-        test = _evaluated(trial, transducer, _of_type(whole, trial.tags))
-        record["scores"]["test"] = [one.to_record() for one in test.scores]
-        record["outcomes"]["test"] = outcome_of(test, trial.metrics, whole, by_type=by_type)
-        test_value = test.scores[0].value
-    row = {"dev": dev.scores[0].value, "test": test_value, "epochs": epochs, "seconds": seconds, "data": parts.sha256}
-    return {"state": DONE, "row": row, "record": record}
+    row = {"dev": values["dev"], "test": values.get("test"), "epochs": epochs, "seconds": seconds, "data": parts.sha256}
+    return {"state": DONE, "row": row, "record": record, "answers": answers if trial.keeps_answers else None}
+
+
+def _pooling(transducer: Transducer, parts: Parts) -> dict[str, bool]:
+    """What makes two examples one question."""
+    vocabulary = transducer.vocabulary_for(parts.dev[0].tags)
+    return {"lowercase": vocabulary.lowercase, "digits_to_hash": vocabulary.digits_to_hash}
 
 
 def _evaluated(trial: Trial, transducer: Transducer, examples: Sequence[Example]) -> Evaluation:
     """Measures outputs of the search; or, with settings of streams, what streams have written, and how late."""
     if trial.stream is None:
-        return evaluate_model(transducer, examples, trial.metrics, resamples=0, **trial.search)
+        nbest = KEPT if trial.keeps_answers else 1
+        return evaluate_model(transducer, examples, trial.metrics, resamples=0, nbest=nbest, **trial.search)
     stream = StreamSettings(**trial.stream)  # type: ignore[typeddict-item]
     metrics = [*trial.metrics, LATENCY]
     return evaluate_model(transducer, examples, metrics, resamples=0, stream=stream, is_streamed=True)
@@ -115,13 +129,6 @@ def _joined(trial: Trial, work: Path) -> Transducer:
     return join_models(models)
 
 
-def _of_type(examples: Sequence[Example], tags: str) -> list[Example]:
-    """The examples of one tag set, without their tags; all of them if none is named."""
-    if not tags:
-        return list(examples)
-    return [Example(one.source, one.target, (), one.line) for one in examples if ";".join(one.tags) == tags]
-
-
 def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
     """The settings of the training, with the files that it reads and the directory that it writes."""
     folder = work / DATA / trial.dataset / (trial.tags or "all")
@@ -129,7 +136,7 @@ def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
     for part in ("train", "dev"):
         path = folder / f"{part}-{parts.sha256}.jsonl"
         if not path.exists():
-            _write(path, _of_type(getattr(parts, part), trial.tags))
+            _write(path, of_type(getattr(parts, part), trial.tags))
         paths[part] = str(path)
     config = trial.config()
     update = {**paths, "format": "jsonl", "cache": str(work / "cache")}

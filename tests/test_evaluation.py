@@ -194,8 +194,8 @@ def test_inputs_that_streams_cannot_use_count_as_wrong_and_are_reported(copier):
 
 
 def test_streams_are_not_searched(copier):
-    for settings in ({"beam": 2}, {"search": "path"}):
-        with pytest.raises(ConfigError, match=r"beam and search: expected None with is_streamed.*stream=\{'beam': 4\}"):
+    for settings in ({"beam": 2}, {"search": "path"}, {"nbest": 2}):
+        with pytest.raises(ConfigError, match=r"nbest: expected none of them with is_streamed.*stream=\{'beam': 4\}"):
             evaluate_model(copier, [Example("a", "ga")], ["accuracy"], is_streamed=True, **settings)
     transducer = make_transducer(config=make_config(bidirectional=True))
     with pytest.raises(ModelError, match=r"^stream: .* reads the whole input"):

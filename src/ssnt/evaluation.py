@@ -58,6 +58,7 @@ def evaluate_model(
     *,
     beam: int | None = None,
     search: SearchName | None = None,
+    nbest: int = 1,
     resamples: int = 1000,
     stream: StreamSettings | None = None,
     is_streamed: bool = False,
@@ -75,6 +76,7 @@ def evaluate_model(
         metrics: Names from :data:`METRIC_NAMES`.
         beam: Of the search; None: as the model's settings say.
         search: Which search; None: as the model's settings say.
+        nbest: How many outputs the search gives for each item; the first is measured.
         resamples: How many resamples an interval is read from; 0 for no intervals.
         stream: How to stream, for latency.
         is_streamed: Whether the outputs that are measured are those that streams have committed, and not those of a
@@ -88,10 +90,10 @@ def evaluate_model(
     if isinstance(metrics, str) or not metrics:
         raise ConfigError(f"metrics must be a list of names such as ['accuracy'], got {metrics!r}")
     names = [name if name == LATENCY else find_metric(name).name for name in metrics]
-    if is_streamed and (beam is not None or search is not None):
+    if is_streamed and (beam is not None or search is not None or nbest != 1):
         raise ConfigError(
-            f"beam and search: expected None with is_streamed, as nothing is searched, got {beam!r} and {search!r}; "
-            "say how to stream, such as stream={'beam': 4}"
+            f"beam, search and nbest: expected none of them with is_streamed, as nothing is searched, got {beam!r}, "
+            f"{search!r} and {nbest!r}; say how to stream, such as stream={{'beam': 4}}"
         )
     if not examples:
         raise DataError("examples must hold at least one example, got none; is the file empty?")
@@ -103,7 +105,8 @@ def evaluate_model(
         streamed = transducer.stream_each([_asked(one) for one in questions], **(stream or {}))
     predictions: list[Transduction | Failure] = []
     if set(names) - {LATENCY, _PERPLEXITY} and not is_streamed:
-        predictions = transducer.transduce_each([_asked(one) for one in questions], beam=beam, search=search)
+        asked = [_asked(one) for one in questions]
+        predictions = transducer.transduce_each(asked, beam=beam, search=search, nbest=nbest)
     likelihoods = transducer.score_each(examples) if _PERPLEXITY in names else []
     items = _items(transducer, questions, streamed if is_streamed else predictions, likelihoods)
     stream_notes = _stream_notes(transducer, stream or {}) if streamed else []
