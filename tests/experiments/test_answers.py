@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +14,10 @@ from experiments.datasets import load
 from experiments.packing import pack
 from experiments.plan import Trial, trials_of
 from experiments.pooled import pooled
-from experiments.results import Results
+from experiments.results import Results, Row
 from experiments.runner import _Queue, run
 from experiments.trial import model_directory
 
-from experiments import datasets, results
-from experiments import plan as plan_module
 from ssnt.engines.base import DONE
 from ssnt.errors import ConfigError, DataError
 from ssnt.evaluation import evaluate_model
@@ -30,17 +28,10 @@ TYPES = {"n=s": "", "n=p": "s"}
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(make_toy_table: Callable[..., Path]) -> Path:
     """A table with a model for each of two tag sets, two models for both, and ensembles of their answers."""
-    data = tmp_path / "data" / "inflection" / "toy"
-    data.mkdir(parents=True)
     lemmas = ["ab", "ba", "aab", "Bba", "abab", "baba", "aaa", "bbb"]
     rows = [f"{one}\t{tags}\t{one}{end}" for one in lemmas for tags, end in TYPES.items()]
-    (data / "train.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (data / "dev.tsv").write_text("\n".join([*rows, "ab\tn=p\tabx"]) + "\n", encoding="utf-8")  # two are right
-    (data / "test.tsv").write_text("\n".join(rows[:7]) + "\n", encoding="utf-8")
-    home = tmp_path / "plans"
-    (home / "toy").mkdir(parents=True)
     plan = {
         "metrics": ["accuracy"],
         "keeps_answers": True,
@@ -60,13 +51,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             {"name": "all", "made_of": ["types", "one"], "of_answers": True},
         ],
     }
-    (home / "toy" / "plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
-    monkeypatch.setenv("SSNT_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(plan_module, "HOME", home)
-    monkeypatch.setattr(results, "HOME", home)
-    datasets.load.cache_clear()
-    yield home
-    datasets.load.cache_clear()
+    # of one question of dev two answers are right
+    return make_toy_table(plan, {"train": rows, "dev": [*rows, "ab\tn=p\tabx"], "test": rows[:7]})
 
 
 def _change_plan(home: Path, at: int | None, **change: object) -> None:
@@ -246,7 +232,7 @@ def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Pat
 
 
 def _add_row(home: Path, trial: Trial) -> None:
-    row = results.Row("d", "", trial.system, 1, "accuracy", 0.25, 0.25, 3, 1.5, "c", "h", "x", "now", trial.key)
+    row = Row("d", "", trial.system, 1, "accuracy", 0.25, 0.25, 3, 1.5, "c", "h", "x", "now", trial.key)
     Results("toy", home).add(row, {"scores": {}, "outcomes": {}})
 
 
