@@ -301,7 +301,7 @@ def test_a_measurement_is_not_given_up_while_its_last_model_is_written_down(
     asked: list[Job | None] = []
     asking = threading.Thread(target=lambda: asked.append(next(jobs)))
 
-    def slow(self: Results, row: Row, record: dict[str, object]) -> bool:
+    def slow(self: Results, row: Row, record: dict[str, object], answers: object) -> bool:
         asking.start()  # another worker asks for a job just now
         asking.join(0.2)
         return True
