@@ -172,7 +172,7 @@ def reports(home: Path, tmp_path: Path) -> dict[str, Report]:
     found: dict[str, Report] = {}
     for trial in trials_of("toy"):
         answers = {key: found[key]["answers"] for key in trial.members}
-        order = {"trial": asdict(trial), "work": str(tmp_path), "answers": answers}
+        order = {"trial": asdict(trial), "work": str(tmp_path), "answers": answers, "is_measured": False}
         found[trial.key] = run_trial(order, lambda _: None, Stop())
     return found
 
@@ -181,6 +181,8 @@ def test_answers_are_those_of_the_search_and_ensembles_their_means(reports: dict
     trials, parts = trials_of("toy"), load("inflection/toy")
     models = {one.key: Transducer.from_pretrained(model_directory(tmp_path, one.key)) for one in trials[:-2]}
     _check_answers(models[trials[2].key], reports[trials[2].key])
+    order = {"trial": asdict(trials[2]), "work": str(tmp_path), "is_measured": True}
+    assert run_trial(order, lambda _: None, Stop()) == {"state": DONE}  # for its model alone
     tags = {one.key: one.tags for one in trials}
     for ensemble in trials[-2:]:
         members = [(tags[key], models[key]) for key in ensemble.members]
@@ -267,7 +269,7 @@ def test_a_trial_whose_search_does_not_fit_is_not_trained(home: Path, tmp_path: 
     trial = next(one for one in trials_of("toy") if one.system == "one")
     narrow = replace(trial, settings={**trial.settings, "search": {"beam": 2}})
     with pytest.raises(ConfigError, match="beam=2"):
-        run_trial({"trial": asdict(narrow), "work": str(tmp_path)}, lambda _: None, Stop())
+        run_trial({"trial": asdict(narrow), "work": str(tmp_path), "is_measured": False}, lambda _: None, Stop())
     assert not model_directory(tmp_path, narrow.key).exists()
 
 
@@ -278,6 +280,7 @@ def test_answers_need_no_models_and_rows_without_them_are_trained_again(home: Pa
     job = next(_Queue(trials, tmp_path, "commit", None).jobs())
     assert job is not None
     assert job.name == trials[0].key
+    assert not job.order["is_measured"]
     for one in trials[:2]:
         _add(home, one, {"data": one.key})
     job = next(_Queue(trials, tmp_path, "commit", None).jobs())
