@@ -9,13 +9,13 @@ probable together.
 
 from __future__ import annotations
 
-import base64
 import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from experiments.packing import pack, unpack
 from ssnt.decode import Failure
 from ssnt.errors import DataError
 from ssnt.evaluation import Evaluation
@@ -73,7 +73,7 @@ def named(text: str, right: Sequence[str]) -> int:
 def packed(answers: Sequence[Answer]) -> str:
     """Answers as text that JSON can hold."""
     plain = ";".join(",".join(f"{name:x}:{count}" for name, count in one.items()) for one in answers)
-    return base64.b85encode(zlib.compress(plain.encode(), 9)).decode()
+    return pack(plain)
 
 
 def unpacked(text: str) -> list[Answer]:
@@ -82,10 +82,7 @@ def unpacked(text: str) -> list[Answer]:
     Raises:
         DataError: It was not.
     """
-    try:
-        plain = zlib.decompress(base64.b85decode(text)).decode()
-    except (ValueError, zlib.error) as error:
-        raise DataError(f"answers: expected what was packed, got {text[:20]!r}...: {error}") from None
+    plain = unpack(text)
     if not _ANSWERS.fullmatch(plain):
         raise DataError(f"answers: expected NAME:COUNT,...;..., got {plain[:40]!r}...")
     return [_answer(one) for one in plain.split(";")]

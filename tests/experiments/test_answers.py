@@ -11,6 +11,7 @@ import pytest
 import yaml
 from experiments.answers import FIRST_WRONG, KEPT, UNIT, Answer, answers_of, named, packed, together, unpacked
 from experiments.datasets import load
+from experiments.packing import pack
 from experiments.plan import Trial, trials_of
 from experiments.pooled import pooled
 from experiments.results import Results
@@ -86,9 +87,9 @@ def test_what_is_packed_comes_back() -> None:
         assert [list(one) for one in unpacked(packed(answers))] == [list(one) for one in answers]  # their order too
 
 
-@pytest.mark.parametrize("text", ["", "no", "not base 85 \x00"])
+@pytest.mark.parametrize("text", ["", "no", "not base 85 \x00", pack("0:x"), pack("0:1;;0:1,")])
 def test_what_was_not_packed_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match="answers: expected"):
+    with pytest.raises(DataError, match=r"expected a text that was packed|expected NAME:COUNT"):
         unpacked(text)
 
 
