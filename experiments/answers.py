@@ -14,10 +14,12 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from unicodedata import normalize
 
 from experiments.packing import pack, unpack
+from ssnt.config import Config
 from ssnt.decode import Failure
-from ssnt.errors import DataError
+from ssnt.errors import ConfigError, DataError
 from ssnt.evaluation import Evaluation
 
 KEPT = 8
@@ -30,8 +32,10 @@ FIRST_WRONG = 256
 """The least name of an output that is wrong: the right ones, of which there is hardly ever more than one, have those
 below it."""
 
-_HASHES = 2**16 - FIRST_WRONG
-_ANSWERS = re.compile(r"(?:[0-9a-f]+:\d+(?:,[0-9a-f]+:\d+)*)?(?:;(?:[0-9a-f]+:\d+(?:,[0-9a-f]+:\d+)*)?)*")
+_ROUNDED = 0.5  # the most that rounding takes or gives
+_HASHES = 2**24 - FIRST_WRONG
+_ONE = r"(?:[0-9a-f]+:\d+(?:,[0-9a-f]+:\d+)*)?"
+_ANSWERS = re.compile(f"{_ONE}(?:;{_ONE})*")
 
 Answer = Mapping[int, int]
 """The probabilities of outputs by their names, in thousandths; outputs below a thousandth are left out."""
@@ -43,12 +47,27 @@ class Verdict:
 
     Attributes:
         is_right: Whether the most probable output is right.
-        is_certain: Whether it is the most probable whatever was rounded or not kept, as long as each model's search has
-            found its most probable outputs.
+        is_certain: Whether that is so whatever was rounded or not kept, as long as each model's search has found its
+            most probable outputs, and no two wrong ones of a question have the same hash.
     """
 
     is_right: bool
     is_certain: bool
+
+
+def require_probabilities(config: Config, where: str) -> None:
+    """Refuses settings whose search does not give the probabilities of whole outputs, or too few of them.
+
+    Raises:
+        ConfigError: It does not.
+    """
+    search = config.search
+    if search.search != "marginal" or search.length_normalisation or search.beam < KEPT:
+        raise ConfigError(
+            f"{where}: answers are kept of a marginal search without length normalisation and with a beam of at least "
+            f"{KEPT}, got search={search.search}, length_normalisation={search.length_normalisation:g}, "
+            f"beam={search.beam}"
+        )
 
 
 def answers_of(evaluation: Evaluation) -> list[Answer]:
@@ -56,15 +75,19 @@ def answers_of(evaluation: Evaluation) -> list[Answer]:
     found: list[Answer] = []
     for prediction, item in zip(evaluation.predictions, evaluation.items, strict=True):
         outputs = () if isinstance(prediction, Failure) else (prediction, *prediction.alternatives)
-        counts = {
-            named(one.text, item.reference_texts): round(UNIT * min(one.probability, 1.0)) for one in outputs[:KEPT]
-        }
+        sums: dict[int, float] = {}
+        for one in outputs[:KEPT]:
+            if one.is_complete:  # else what it has is the probability of all that begins like it
+                name = named(one.text, item.reference_texts)
+                sums[name] = sums.get(name, 0.0) + one.probability
+        counts = {name: round(UNIT * min(value, 1.0)) for name, value in sums.items()}
         found.append({name: count for name, count in counts.items() if count})
     return found
 
 
 def named(text: str, right: Sequence[str]) -> int:
-    """What an output is called."""
+    """What an output is called, beside the right ones in NFC."""
+    text = normalize("NFC", text)
     if text in right[:FIRST_WRONG]:
         return right.index(text)
     return FIRST_WRONG + zlib.crc32(text.encode()) % _HASHES
@@ -105,15 +128,18 @@ def together(answers: Sequence[Answer]) -> Verdict:
     if not sums:
         return Verdict(is_right=False, is_certain=False)
     best = max(sums, key=sums.__getitem__)
-    least = sum(max(one.get(best, 0) - 0.5, 0) for one in answers)
-    others = [sum(_most(one, name) for one in answers) for name in [*(sums.keys() - {best}), None]]
-    return Verdict(is_right=best < FIRST_WRONG, is_certain=least > max(others))
+    is_right = best < FIRST_WRONG
+    least = sum(max(one.get(best, 0) - _ROUNDED, 0.0) for one in answers)
+    # an output that nobody has kept (None) may be right or wrong
+    others = [None, *(name for name in sums if (name < FIRST_WRONG) != is_right)]
+    most = max(sum(_most(one, name) for one in answers) for name in others)
+    return Verdict(is_right, is_certain=least > most)
 
 
 def _most(answer: Answer, name: int | None) -> float:
     """The most that a model can have thought of an output, in thousandths; None: of one that it has not kept."""
     if name is not None and name in answer:
-        return answer[name] + 0.5
-    # it is no more probable than the last that was kept, if there was no more room, and than what is left
-    left = max(UNIT - sum(answer.values()) + 0.5 * len(answer), 0.0)
-    return min(left, min(answer.values()) + 0.5 if len(answer) >= KEPT else 0.5)
+        return answer[name] + _ROUNDED
+    # it is no more probable than what was kept last, and than all that is left
+    left = max(UNIT - sum(answer.values()) + _ROUNDED * len(answer), 0.0)
+    return min([left, *(count + _ROUNDED for count in answer.values())])

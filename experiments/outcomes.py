@@ -7,12 +7,14 @@ in ten-thousandths and packed.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from experiments.packing import pack, unpack
 from ssnt.data.references import PooledExample
+from ssnt.errors import DataError
 from ssnt.evaluation import Evaluation
 from ssnt.metrics import tabulate
 from ssnt.types import Example
@@ -22,6 +24,8 @@ _BY_LEMMA = frozenset({"accuracy", "item_error_rate"})
 _BY_ITEM = ("rouge_1", "rouge_2", "rouge_l")
 _UNIT = 10_000
 """What the value 1 of a sentence is written as."""
+
+_VALUES = re.compile(r"\d+(?:,\d+)*")
 
 
 def outcome_of(
@@ -56,7 +60,10 @@ def unpacked_values(text: str) -> list[float]:
     Raises:
         DataError: It was not.
     """
-    return [int(one) / _UNIT for one in unpack(text).split(",")]
+    plain = unpack(text)
+    if not _VALUES.fullmatch(plain):
+        raise DataError(f"expected the values of sentences, got {plain[:40]!r}...")
+    return [int(one) / _UNIT for one in plain.split(",")]
 
 
 def signs_of(

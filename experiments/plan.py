@@ -24,10 +24,11 @@ from typing import Any
 
 import yaml
 
-from experiments.datasets import load
+from experiments.datasets import Parts, load
 from ssnt.config import Config, load_config
 from ssnt.config.model import named_settings
 from ssnt.errors import ConfigError
+from ssnt.types import Example
 
 HOME = Path(__file__).parent
 PLAN = "plan.yaml"
@@ -58,7 +59,7 @@ class Trial:
         has_test: Whether the test data may be looked at; not while something is being chosen.
         test_limit: How many test examples are used, the first ones; None: all.
         of_answers: Whether an ensemble is of its members' kept answers, and not of their models.
-        keeps_answers: Whether its answers are kept, which has no influence on them.
+        keeps_answers: Whether its answers are kept; the search, which has to find them, gives the same best one.
     """
 
     table: str
@@ -108,6 +109,10 @@ class Trial:
     def has_type_members(self) -> bool:
         """Whether it is about all tag sets, and made of models for one each."""
         return not self.tags and any(key.split("/")[3] != ALL for key in self.members)
+
+    def asked(self, parts: Parts) -> dict[str, Sequence[Example]]:
+        """The parts of its data set that it is measured on."""
+        return {"dev": parts.dev, **({"test": parts.test[: self.test_limit]} if self.has_test else {})}
 
     def config(self) -> Config:
         """The settings of the training, without data and directory.
@@ -196,7 +201,7 @@ def _trials(
         "search": system.get("search", {}),
         "stream": system.get("stream"),
         "of_answers": system.get("of_answers", False),
-        "keeps_answers": system.get("keeps_answers", plan.get("keeps_answers", False)) and "made_of" not in system,
+        "keeps_answers": system.get("keeps_answers", plan.get("keeps_answers", False) and "made_of" not in system),
     }
     name = system["name"]
     _check_answers(table, name, system, common)
@@ -233,10 +238,11 @@ def _check_answers(table: str, name: str, system: Mapping[str, Any], common: Map
     if not (common["of_answers"] or common["keeps_answers"]):
         return
     is_plain = common["metrics"] == ("accuracy",) and not common["search"] and common["stream"] is None
-    if not is_plain or (common["of_answers"] and "made_of" not in system):
+    is_either = common["of_answers"] != common["keeps_answers"] and ("made_of" in system) == common["of_answers"]
+    if not (is_plain and is_either):
         raise ConfigError(
-            f"{table}/{PLAN}: {name!r} keeps answers or is made of kept ones: expected the metric accuracy, no search "
-            "and no stream of its own, and for of_answers also made_of"
+            f"{table}/{PLAN}: {name!r} keeps answers or is of kept ones: expected the metric accuracy, no search and "
+            "no stream of its own, and made_of for of_answers alone"
         )
 
 
@@ -270,14 +276,21 @@ def _measurements(
                 f"{table}/{PLAN}: {system['name']!r} is made of {names}, not all of which have {dataset}; name the "
                 "datasets that they share"
             )
-        if system.get("of_answers") and (without := [one.key for one in members if not one.keeps_answers]):
-            raise ConfigError(
-                f"{table}/{PLAN}: {system['name']!r} is of the answers of {without[0]}, which are not kept; set "
-                "keeps_answers where that is planned"
-            )
+        if common["of_answers"]:
+            _require_answers(table, system["name"], members, common)
         for some in [members] if is_ensemble else [[one] for one in members]:
             keys = tuple(one.key for one in some)
             yield Trial(table, system["name"], dataset, tags, some[0].seed, members=keys, **common)
+
+
+def _require_answers(table: str, name: str, members: Sequence[Trial], common: Mapping[str, Any]) -> None:
+    """Refuses members that do not keep their answers, or not to all that is asked."""
+    for one in members:
+        if not one.keeps_answers or any(getattr(one, key) != common[key] for key in ("has_test", "test_limit")):
+            raise ConfigError(
+                f"{table}/{PLAN}: {name!r} is of the answers of {one.key}, which are not kept, or are to other "
+                "questions; set keeps_answers where that is planned, and the same has_test and test_limit"
+            )
 
 
 def _chosen(

@@ -87,17 +87,21 @@ class Results:
         """The kept answers of trials by their keys, packed."""
         return _by_key(self.answers)
 
-    def add(self, row: Row, record: dict[str, Any]) -> bool:
-        """Adds a finished trial: first its outcome, then its row, which says that it is finished.
+    def add(self, row: Row, record: dict[str, Any], answers: dict[str, Any] | None = None) -> bool:
+        """Adds a finished trial: first its answers and outcome, then its row, which says that it is finished.
 
-        Several runners may add at the same time. A trial that has its row already keeps it.
+        Several runners may add at the same time. A trial that has its row, or its answers, already keeps them: if it
+        was trained again for its answers, these are of another training than the row.
 
         Returns:
-            Whether it was added.
+            Whether its row was added.
         """
         self.csv.parent.mkdir(parents=True, exist_ok=True)
         with self.outcomes.open("ab+") as outcomes, self.csv.open("ab+") as rows:
             fcntl.flock(outcomes, fcntl.LOCK_EX)  # until it is closed
+            if answers is not None and row.key not in self.kept_answers():
+                with self.answers.open("ab+") as kept:
+                    _append(kept, _line(row.key, {"commit": row.commit, "date": row.date, **answers}))
             if row.key in self.rows():
                 return False
             _append(outcomes, _line(row.key, record))
@@ -108,14 +112,6 @@ class Results:
             writer.writerow({name: _shown(getattr(row, name)) for name in _NAMES})
             _append(rows, text.getvalue())
         return True
-
-    def add_answers(self, key: str, answers: dict[str, Any]) -> None:
-        """Adds what a trial has answered, unless that is there already."""
-        self.answers.parent.mkdir(parents=True, exist_ok=True)
-        with self.answers.open("ab+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
-            if key not in self.kept_answers():
-                _append(file, _line(key, answers))
 
 
 def _by_key(path: Path) -> dict[str, dict[str, Any]]:

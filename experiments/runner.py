@@ -72,9 +72,9 @@ class _Queue:
         ahead = [one for one in trials if one.key not in self._done]
         # a model that is measured in another way may have its row from another machine: then it is trained here again
         measured = {key for one in ahead if not one.of_answers for key in one.members}
-        pooled = {key for one in ahead if one.of_answers for key in one.members}
+        answering = {key for one in ahead if one.of_answers for key in one.members}
         self._done -= {key for key in measured & self._done if not has_model(work, key)}
-        self._done -= pooled - self._answers.keys()
+        self._done -= answering - self._answers.keys()
         self._left = [one for one in trials if one.key not in self._done]
         self._total = len(self._left)
         self._ended = 0
@@ -123,9 +123,10 @@ class _Queue:
         """Tells of the measurements whose models there are not, here or at all."""
         for one in self._left:
             missing = [key for key in one.members if key not in self._done]
+            lacking = "answers are not kept yet" if one.of_answers else f"models are not in {self._work}"
             self.failed.append(
-                f"{one.key}: {len(missing)} of its {len(one.members)} models are not in {self._work}: their trainings "
-                f"have failed, or were not asked for; the first is {missing[0]}"
+                f"{one.key}: {len(missing)} of its {len(one.members)} {lacking}: their trainings have failed, or were "
+                f"not asked for; the first is {missing[0]}"
             )
 
     def tell(self, job: Job, report: Report) -> None:
@@ -163,11 +164,10 @@ class _Queue:
             key=trial.key,
             **report["row"],
         )
-        results = self._results[trial.table]
-        if answers := report.get("answers"):  # before the row, which says that all is there
-            results.add_answers(trial.key, answers)
-            self._answers[trial.key] = answers
-        is_new = results.add(row, report["record"])
+        results, answers = self._results[trial.table], report.get("answers")
+        is_new = results.add(row, report["record"], answers)
+        if answers is not None:  # those that are in the file: another runner may have been earlier
+            self._answers[trial.key] = results.kept_answers()[trial.key]
         self._done.add(trial.key)
         minutes = (time.monotonic() - self._began) / 60
         shown = f"{row.metric} dev {row.dev:.4f}" + ("" if row.test is None else f" test {row.test:.4f}")

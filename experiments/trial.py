@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.answers import KEPT, answers_of, packed
+from experiments.answers import KEPT, answers_of, packed, require_probabilities
 from experiments.datasets import Parts, load, of_type
+from experiments.ensembles import measured_together
 from experiments.outcomes import outcome_of
 from experiments.plan import Trial, asker_of, known_types, tags_of, types_of
-from experiments.pooled import asked_parts, pooled
 from ssnt.config import Config
 from ssnt.engines.base import DONE, Report
 from ssnt.errors import ModelError
@@ -61,7 +61,9 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     work = Path(order["work"])
     parts = load(trial.dataset)
     if trial.of_answers:
-        return pooled(trial, order["answers"], parts)
+        return measured_together(trial, order["answers"], parts)
+    if trial.keeps_answers:
+        require_probabilities(trial.config(), trial.key)
     with limited_threads(1):
         if trial.members:
             transducer = _joined(trial, work)
@@ -80,9 +82,9 @@ def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, s
     """Measures a model on dev and, if that may be looked at, on test."""
     by_type = trial.dataset in known_types()
     record: dict[str, Any] = {"scores": {}, "outcomes": {}}
-    answers: dict[str, Any] = {"data": parts.sha256, "pooling": _pooling(transducer, parts)}
+    answers: dict[str, Any] = {}
     values: dict[str, float] = {}
-    for part, whole in asked_parts(trial, parts).items():
+    for part, whole in trial.asked(parts).items():
         found = _evaluated(trial, transducer, of_type(whole, trial.tags))
         record["scores"][part] = [one.to_record() for one in found.scores]
         record["outcomes"][part] = outcome_of(found, trial.metrics, whole, by_type=by_type)
@@ -92,10 +94,14 @@ def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, s
     if trial.has_test:
         record["outcomes"]["dev"].pop("items", None)  # comparisons of sentences are on test, and there are many of dev
     row = {"dev": values["dev"], "test": values.get("test"), "epochs": epochs, "seconds": seconds, "data": parts.sha256}
-    return {"state": DONE, "row": row, "record": record, "answers": answers if trial.keeps_answers else None}
+    report = {"state": DONE, "row": row, "record": record}
+    if trial.keeps_answers:
+        asked_as = {"data": parts.sha256, "normalisation": _normalisation(transducer, parts), "accuracy": values}
+        report["answers"] = {**asked_as, **answers}
+    return report
 
 
-def _pooling(transducer: Transducer, parts: Parts) -> dict[str, bool]:
+def _normalisation(transducer: Transducer, parts: Parts) -> dict[str, bool]:
     """What makes two examples one question."""
     vocabulary = transducer.vocabulary_for(parts.dev[0].tags)
     return {"lowercase": vocabulary.lowercase, "digits_to_hash": vocabulary.digits_to_hash}

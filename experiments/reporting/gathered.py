@@ -92,7 +92,9 @@ class Gathered:
         kind = "one a type" if any(group.is_per_type for group in groups) else "one model"
         if any(trial.has_type_members for group in groups for trial in group.trials):
             kind += " and one a type"
-        return kind + (f", ensembles of {'/'.join(map(str, sorted(sizes)))}" if sizes else "")
+        is_of_answers = any(trial.of_answers for group in groups for trial in group.trials)
+        joined = f"ensembles of {'the answers of ' * is_of_answers}{'/'.join(map(str, sorted(sizes)))}"
+        return kind + (f", {joined}" if sizes else "")
 
 
 def gather(table: str, home: Path) -> Gathered:

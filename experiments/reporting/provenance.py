@@ -39,12 +39,27 @@ def provenance(gathered: Gathered) -> str:
             for name in dict.fromkeys(row.dataset for row in rows)
             if len(set(hashes := [row.data for row in rows if row.dataset == name])) > 1
         ]
+    lines += _of_answers(gathered)
     lines.append(f"- Missing: {_missing(gathered.missing)}.")
     if gathered.strays:
         lines.append(
             f"- {gathered.strays} further rows are of settings that are no longer in the plan; they are not shown."
         )
     return "\n".join(lines) + "\n"
+
+
+def _of_answers(gathered: Gathered) -> list[str]:
+    """What ensembles of kept answers are, and how much they may be off, if there are any."""
+    records = [record for group in gathered.groups for record in group.records if "uncertain" in record]
+    if not records:
+        return []
+    asked = sum(record["scores"]["test"][0]["count"] for record in records if "test" in record["scores"])
+    unsure = sum(record["uncertain"].get("test", 0) for record in records)
+    return [
+        "- Ensembles of answers have the mean of their models' probabilities for whole outputs, as far as these were "
+        "kept (`answers.jsonl`); what was rounded or not kept could decide otherwise for "
+        f"{unsure} of {asked} test questions."
+    ]
 
 
 def notes(tables: Sequence[str], home: Path) -> str:
@@ -68,7 +83,12 @@ def settings_appendix(gathered: Sequence[Gathered]) -> str:
 
 def _settings(trial: Trial) -> str:
     if trial.members:
-        parts: dict[str, object] = {"models": trial.model_count, "search": trial.search, "stream": trial.stream}
+        parts: dict[str, object] = {
+            "models": trial.model_count,
+            "search": trial.search,
+            "stream": trial.stream,
+            "of_answers": trial.of_answers,
+        }
         return json.dumps({name: value for name, value in parts.items() if value}, sort_keys=True)
     return json.dumps(trial.settings, sort_keys=True)
 

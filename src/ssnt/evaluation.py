@@ -76,7 +76,8 @@ def evaluate_model(
         metrics: Names from :data:`METRIC_NAMES`.
         beam: Of the search; None: as the model's settings say.
         search: Which search; None: as the model's settings say.
-        nbest: How many outputs the search gives for each item; the first is measured.
+        nbest: How many outputs the search gives for each item; the first is measured. A beam that was not asked for is
+            at least as wide.
         resamples: How many resamples an interval is read from; 0 for no intervals.
         stream: How to stream, for latency.
         is_streamed: Whether the outputs that are measured are those that streams have committed, and not those of a
@@ -110,7 +111,7 @@ def evaluate_model(
     likelihoods = transducer.score_each(examples) if _PERPLEXITY in names else []
     items = _items(transducer, questions, streamed if is_streamed else predictions, likelihoods)
     stream_notes = _stream_notes(transducer, stream or {}) if streamed else []
-    notes = ["search:stream", *stream_notes] if is_streamed else _search_notes(transducer, beam, search)
+    notes = ["search:stream", *stream_notes] if is_streamed else _search_notes(transducer, beam, search, nbest)
     scores: list[Score] = []
     for name in names:
         if name == LATENCY:
@@ -137,8 +138,8 @@ def _noted(score: Score, notes: Sequence[str]) -> Score:
     return replace(score, signature="|".join([name, *notes, rest]))
 
 
-def _search_notes(transducer: Transducer, beam: int | None, search: SearchName | None) -> list[str]:
-    plan = plan_search(transducer.config, beam=beam, search=search)
+def _search_notes(transducer: Transducer, beam: int | None, search: SearchName | None, nbest: int) -> list[str]:
+    plan = plan_search(transducer.config, beam=beam, search=search, nbest=nbest)
     options = plan.options
     return [
         f"search:{plan.search}",

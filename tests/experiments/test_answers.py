@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import yaml
-from experiments.answers import FIRST_WRONG, KEPT, UNIT, Answer, answers_of, named, packed, together, unpacked
+from experiments.answers import (
+    FIRST_WRONG,
+    KEPT,
+    UNIT,
+    Answer,
+    Verdict,
+    answers_of,
+    named,
+    packed,
+    require_probabilities,
+    together,
+    unpacked,
+)
 from experiments.datasets import load
-from experiments.packing import pack
+from experiments.ensembles import measured_together
+from experiments.packing import pack, unpack
 from experiments.plan import Trial, trials_of
-from experiments.pooled import pooled
-from experiments.results import Results
+from experiments.results import Results, Row
 from experiments.runner import _Queue, run
-from experiments.trial import model_directory
+from experiments.trial import model_directory, run_trial
 
-from experiments import datasets, results
-from experiments import plan as plan_module
+from experiments import answers
+from ssnt.config import load_config
 from ssnt.engines.base import DONE
 from ssnt.errors import ConfigError, DataError
-from ssnt.evaluation import evaluate_model
+from ssnt.evaluation import Evaluation, evaluate_model
+from ssnt.interrupts import Stop
+from ssnt.metrics import Item
 from ssnt.pipeline import Transducer, Transduction
-from ssnt.types import Example
+from ssnt.types import Alignment, Example
 
 TYPES = {"n=s": "", "n=p": "s"}
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(make_toy_table: Callable[..., Path]) -> Path:
     """A table with a model for each of two tag sets, two models for both, and ensembles of their answers."""
-    data = tmp_path / "data" / "inflection" / "toy"
-    data.mkdir(parents=True)
     lemmas = ["ab", "ba", "aab", "Bba", "abab", "baba", "aaa", "bbb"]
     rows = [f"{one}\t{tags}\t{one}{end}" for one in lemmas for tags, end in TYPES.items()]
-    (data / "train.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (data / "dev.tsv").write_text("\n".join([*rows, "ab\tn=p\tabx"]) + "\n", encoding="utf-8")  # two are right
-    (data / "test.tsv").write_text("\n".join(rows[:7]) + "\n", encoding="utf-8")
-    home = tmp_path / "plans"
-    (home / "toy").mkdir(parents=True)
     plan = {
         "metrics": ["accuracy"],
         "keeps_answers": True,
@@ -60,13 +68,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             {"name": "all", "made_of": ["types", "one"], "of_answers": True},
         ],
     }
-    (home / "toy" / "plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
-    monkeypatch.setenv("SSNT_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(plan_module, "HOME", home)
-    monkeypatch.setattr(results, "HOME", home)
-    datasets.load.cache_clear()
-    yield home
-    datasets.load.cache_clear()
+    # of one question of dev two answers are right
+    return make_toy_table(plan, {"train": rows, "dev": [*rows, "ab\tn=p\tabx"], "test": rows[:7]})
 
 
 def _change_plan(home: Path, at: int | None, **change: object) -> None:
@@ -136,14 +139,26 @@ def test_a_certain_verdict_is_that_of_the_whole_distributions() -> None:
     assert 500 < right < certain - 500
 
 
-def test_a_narrow_verdict_is_not_certain() -> None:
-    assert together([{0: 500, 300: 499}]) == together([{0: 500}, {300: 499}])
-    assert not together([{0: 500, 300: 499}]).is_certain
-    assert together([{0: 502, 300: 400}]).is_certain
-    full = dict.fromkeys(range(300, 300 + KEPT), 100)
-    assert not together([full]).is_certain  # a ninth may be as probable
-    assert not together([{}, {}]).is_right
-    assert not together([{}]).is_certain
+@pytest.mark.parametrize(
+    ("answers", "is_right", "is_certain"),
+    [
+        ([{0: 501, 300: 499}], True, True),
+        ([{0: 500, 300: 499}], True, False),  # 499.5 and 499.5
+        ([{300: 400, 301: 399}], False, True),  # which of the two it is does not matter
+        ([{300: 400, 0: 399}], False, False),
+        ([{0: 600}, {300: 300}], True, False),  # the first may have found 300 next best, with 400
+        ([{0: 600, 301: 50}, {300: 500}], True, True),  # the first found no other above 50
+        ([{0: 600, 301: 150}, {300: 500}], True, False),
+        ([{0: 100, 300: 90}], True, True),  # a third is at most 90, or it would have been kept
+        ([{0: 100, 300: 100}, {0: 1}], True, False),  # a third, in both, may be 100.5 and 999.5
+        ([{0: 1000}, {}], True, False),  # the second may have found anything
+        ([{}, {}], False, False),
+    ],
+)
+def test_a_verdict_is_certain_if_nothing_that_was_left_out_can_turn_it(
+    answers: list[Answer], is_right: bool, is_certain: bool
+) -> None:
+    assert together(answers) == Verdict(is_right, is_certain)
 
 
 def test_two_right_outputs_are_not_added_up() -> None:
@@ -157,7 +172,8 @@ def test_ensembles_of_answers_are_those_of_the_models(home: Path, tmp_path: Path
     assert run(trials, work=work, workers=1) == []
     kept = Results("toy", home)
     assert set(kept.kept_answers()) == {one.key for one in trials if not one.members}
-    assert "aab" not in kept.answers.read_text(encoding="utf-8")
+    for one in kept.kept_answers().values():
+        assert set(unpack(one["dev"])) <= set("0123456789abcdef:,;")  # numbers, no texts
     trained = [one for one in trials if not one.members]
     rows, records = kept.rows(), kept.records()
     for ensemble in trials[-2:]:
@@ -201,53 +217,119 @@ def test_answers_are_what_the_search_gives(home: Path, tmp_path: Path) -> None:
     found = evaluate_model(model, load("inflection/toy").dev, ["accuracy"], nbest=KEPT)
     plain = evaluate_model(model, load("inflection/toy").dev, ["accuracy"])
     assert [one.prediction for one in found.items] == [one.prediction for one in plain.items]
-    answers = answers_of(found)
-    assert unpacked(Results("toy", home).kept_answers()[trial.key]["dev"]) == answers
-    assert len(answers) == len(found.questions) == 16  # the second right form is of a question that is there
-    for answer, prediction, item in zip(answers, found.predictions, found.items, strict=True):
+    found_answers = answers_of(found)
+    assert unpacked(Results("toy", home).kept_answers()[trial.key]["dev"]) == found_answers
+    assert len(found_answers) == len(found.questions) == 16  # the second right form is of a question that is there
+    for answer, prediction, item in zip(found_answers, found.predictions, found.items, strict=True):
         outputs = (prediction, *prediction.alternatives)
-        expected = {named(one.text, item.reference_texts): round(UNIT * one.probability) for one in outputs}
-        assert answer == {name: count for name, count in expected.items() if count}
+        assert len({one.text for one in outputs}) == KEPT
+        kept = [one for one in outputs if round(UNIT * one.probability)]
+        assert list(answer.values()) == [round(UNIT * one.probability) for one in kept]
+        assert (next(iter(answer)) < FIRST_WRONG) == (item.prediction in item.references)
 
 
-def test_answers_need_no_models_and_models_no_answers(home: Path, tmp_path: Path) -> None:
+def _evaluation(outputs: list[tuple[str, float, bool]], right: str) -> Evaluation:
+    """Of one question, with outputs that have a probability and are complete or not."""
+    found = [
+        Transduction((), math.log(value), 0.0, Alignment((), ()), (), text=text, is_complete=is_complete)
+        for text, value, is_complete in outputs
+    ]
+    item = Item.from_text(outputs[0][0], [right], split=tuple)
+    return Evaluation([], [replace(found[0], alternatives=tuple(found[1:]))], [item], [])
+
+
+def test_outputs_with_one_name_are_added_up_and_incomplete_ones_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _evaluation([("wrong", 0.6, True), ("ö", 0.2, True), ("too", 0.0001, True), ("ö", 0.1, True)], "ö")
+    assert answers_of(found) == [{named("wrong", ()): 600, 0: 300}]
+    monkeypatch.setattr(answers, "_HASHES", 1)
+    assert named("wrong", ()) == named("too", ()) == FIRST_WRONG
+    assert answers_of(found) == [{FIRST_WRONG: 600, 0: 300}]
+    assert answers_of(_evaluation([("ab", 0.5, False), ("b", 0.25, True)], "b")) == [{0: 250}]
+
+
+def test_right_is_what_accuracy_finds_right() -> None:
+    found = _evaluation([("a\u0308", 0.6, True)], "\u00e4")
+    assert found.items[0].prediction in found.items[0].references
+    assert answers_of(found) == [{0: 600}]
+
+
+@pytest.mark.parametrize("search", [{"search": "path"}, {"length_normalisation": 0.5}, {"beam": KEPT - 1}])
+def test_a_search_without_probabilities_of_whole_outputs_is_refused(search: dict[str, object]) -> None:
+    require_probabilities(load_config(overrides={"search": {"beam": KEPT}}), "here")
+    with pytest.raises(ConfigError, match="here: answers are kept of a marginal search"):
+        require_probabilities(load_config(overrides={"search": {"beam": KEPT, **search}}), "here")
+
+
+def test_a_trial_whose_search_does_not_fit_is_not_trained(home: Path, tmp_path: Path) -> None:
+    trial = next(one for one in trials_of("toy") if one.system == "one")
+    narrow = replace(trial, settings={**trial.settings, "search": {"beam": 2}})
+    with pytest.raises(ConfigError, match="beam=2"):
+        run_trial({"trial": asdict(narrow), "work": str(tmp_path)}, lambda _: None, Stop())
+    assert not model_directory(tmp_path, narrow.key).exists()
+
+
+def test_answers_need_no_models_and_rows_without_them_are_trained_again(home: Path, tmp_path: Path) -> None:
     trials = [one for one in trials_of("toy") if one.system in ("one", "both")]
     for one in trials[:2]:
-        _add_row(home, one)
+        _add(home, one)
     job = next(_Queue(trials, tmp_path, "commit", None).jobs())
     assert job is not None
-    assert job.name == trials[0].key  # it has its row, but its answers are nowhere
+    assert job.name == trials[0].key
     for one in trials[:2]:
-        Results("toy", home).add_answers(one.key, {"data": one.key})
+        _add(home, one, {"data": one.key})
     job = next(_Queue(trials, tmp_path, "commit", None).jobs())
     assert job is not None
     assert job.name == trials[2].key
-    assert job.order["answers"] == {one.key: {"key": one.key, "data": one.key} for one in trials[:2]}
+    assert {key: one["data"] for key, one in job.order["answers"].items()} == {one.key: one.key for one in trials[:2]}
 
 
 def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Path) -> None:
     trials = [one for one in trials_of("toy") if one.system in ("one", "both")]
     for one in trials[:2]:
-        _add_row(home, one)
+        _add(home, one)
     queue = _Queue(trials, tmp_path, "commit", None)
     jobs = queue.jobs()
-    for at in range(2):
+    _add(home, trials[1], {"data": "of another runner"})
+    for _ in range(2):
         job = next(jobs)
         assert job is not None
         row = {"dev": 0.5, "test": 0.5, "epochs": 1, "seconds": 1.0, "data": "x"}
-        queue.tell(job, {"state": DONE, "row": row, "record": {}, "answers": {"data": f"x{at}"}})
-    assert [one["data"] for one in Results("toy", home).kept_answers().values()] == ["x0", "x1"]
+        queue.tell(job, {"state": DONE, "row": row, "record": {}, "answers": {"data": "own"}})
+    kept = Results("toy", home).kept_answers()
+    assert {key: (one["data"], one["commit"]) for key, one in kept.items()} == {
+        trials[0].key: ("own", "commit"),
+        trials[1].key: ("of another runner", "c"),
+    }
     assert Results("toy", home).rows()[trials[0].key].dev == 0.25
-    Results("toy", home).add_answers(trials[0].key, {"data": "other"})
-    assert Results("toy", home).kept_answers()[trials[0].key]["data"] == "x0"
     job = next(jobs)
     assert job is not None
     assert job.name == trials[2].key
+    assert job.order["answers"] == kept  # what is in the file
 
 
-def _add_row(home: Path, trial: Trial) -> None:
-    row = results.Row("d", "", trial.system, 1, "accuracy", 0.25, 0.25, 3, 1.5, "c", "h", "x", "now", trial.key)
-    Results("toy", home).add(row, {"scores": {}, "outcomes": {}})
+@pytest.mark.parametrize("cut", [1, 5, 30])
+def test_answers_that_a_crash_has_cut_are_none(home: Path, cut: int) -> None:
+    first, second = [one for one in trials_of("toy") if one.system == "one"]
+    _add(home, first, {"data": "x"})
+    before = Results("toy", home).answers.read_bytes()
+    _add(home, second, {"data": "y"})
+    Results("toy", home).answers.write_bytes(Results("toy", home).answers.read_bytes()[:-cut])
+    assert set(Results("toy", home).kept_answers()) == {first.key}
+    _add(home, second, {"data": "z"})
+    assert Results("toy", home).answers.read_bytes().startswith(before)
+    assert [one["data"] for one in Results("toy", home).kept_answers().values()] == ["x", "z"]
+
+
+def test_without_their_answers_ensembles_are_given_up(home: Path, tmp_path: Path) -> None:
+    both = next(one for one in trials_of("toy") if one.system == "both")
+    queue = _Queue([both], tmp_path, "commit", None)
+    assert next(queue.jobs(), None) is None
+    assert "2 of its 2 answers are not kept yet" in queue.failed[0]
+
+
+def _add(home: Path, trial: Trial, answers: dict[str, object] | None = None) -> None:
+    row = Row("d", "", trial.system, 1, "accuracy", 0.25, 0.25, 3, 1.5, "c", "h", "x", "now", trial.key)
+    Results("toy", home).add(row, {"scores": {}, "outcomes": {}}, answers)
 
 
 def test_keeping_answers_does_not_change_a_key_and_using_them_does(home: Path) -> None:
@@ -258,7 +340,7 @@ def test_keeping_answers_does_not_change_a_key_and_using_them_does(home: Path) -
 
 def _answers(trials: list[Trial], **change: object) -> dict[str, dict[str, object]]:
     parts = load("inflection/toy")
-    usual = {"data": parts.sha256, "pooling": {"lowercase": True, "digits_to_hash": False}}
+    usual = {"data": parts.sha256, "normalisation": {"lowercase": True, "digits_to_hash": False}}
     dev, test = packed([{0: 900}] * 16), packed([{300: 900}] * 7)
     return {one.key: {**usual, "dev": dev, "test": test, **change} for one in trials}
 
@@ -266,19 +348,22 @@ def _answers(trials: list[Trial], **change: object) -> dict[str, dict[str, objec
 def test_answers_of_other_data_or_other_questions_are_refused(home: Path) -> None:
     *members, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
     parts = load("inflection/toy")
-    report = pooled(both, _answers(members), parts)
+    report = measured_together(both, _answers(members), parts)
     assert (report["row"]["dev"], report["row"]["test"]) == (1.0, 0.0)
     assert report["record"]["uncertain"] == {"dev": 0, "test": 0}
     with pytest.raises(DataError, match="answers are of other data than inflection/toy"):
-        pooled(both, _answers(members, data="x"), parts)
+        measured_together(both, _answers(members, data="x"), parts)
     with pytest.raises(DataError, match="expected an answer to each of 16 questions of dev, got 15"):
-        pooled(both, _answers(members, dev=packed([{0: 900}] * 15)), parts)
+        measured_together(both, _answers(members, dev=packed([{0: 900}] * 15)), parts)
+    mixed = _answers(members[:1]) | _answers(members[1:], normalisation={"lowercase": False, "digits_to_hash": False})
+    with pytest.raises(DataError, match=r"expected the normalisation .*'lowercase': True.* got .*'lowercase': False"):
+        measured_together(both, mixed, parts)
     every = trials_of("toy")[-1]
     lacking = replace(every, members=tuple(key for key in every.members if "n=s" not in key))
     types = [one for one in trials_of("toy") if one.tags == "n=p"]
     own = _answers(types, dev=packed([{0: 900}] * 8), test=packed([{0: 900}] * 3))
     with pytest.raises(DataError, match="expected 3 answers to each question, not to 'ab'"):
-        pooled(lacking, {**_answers(members), **own}, parts)
+        measured_together(lacking, {**_answers(members), **own}, parts)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +372,9 @@ def test_answers_of_other_data_or_other_questions_are_refused(home: Path) -> Non
         (None, {"metrics": ["accuracy", "perplexity"]}, "expected the metric accuracy"),
         (1, {"search": {"beam": 2}}, "no search"),
         (2, {"stream": {"max_delay": 1}}, "no stream"),
-        (1, {"of_answers": True}, "also made_of"),
+        (1, {"of_answers": True}, "made_of for of_answers alone"),
+        (2, {"keeps_answers": True}, "made_of for of_answers alone"),
+        (1, {"has_test": False}, "'both' is of the answers of toy/one/.* to other questions"),
         (1, {"keeps_answers": False}, "'both' is of the answers of toy/one/.* which are not kept"),
     ],
 )

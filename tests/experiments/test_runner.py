@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from experiments.runner import _Queue, code_version, run
 from experiments.trial import _joined, model_directory
 from typer.testing import CliRunner
 
-from experiments import datasets, results, runner
-from experiments import plan as plan_module
+from experiments import runner
 from ssnt.engines.base import DONE, FAILED, Job
 from ssnt.errors import ConfigError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
@@ -27,17 +26,10 @@ from ssnt.pipeline import EnsembleTransducer, Transducer
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of plans with one small table on a small data set, in the layout of the real ones."""
-    data = tmp_path / "data" / "inflection" / "toy"
-    data.mkdir(parents=True)
+def home(make_toy_table: Callable[..., Path]) -> Path:
+    """A table with models for one tag set each, models for both, and what is made of them."""
     lemmas = ["ab", "ba", "aab", "bba", "abab", "baba", "aaa", "bbb"]
     rows = [f"{one}\t{tags}\t{one}{end}" for one in lemmas for tags, end in (("n=s", ""), ("n=p", "s"))]
-    (data / "train.tsv").write_text("\n".join([*rows, "cc\tn=p\t"]) + "\n", encoding="utf-8")
-    for part in ("dev", "test"):
-        (data / f"{part}.tsv").write_text("\n".join(rows[:6]) + "\n", encoding="utf-8")
-    home = tmp_path / "plans"
-    (home / "toy").mkdir(parents=True)
     plan = {
         "metrics": ["accuracy"],
         "datasets": ["inflection/toy"],
@@ -55,13 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             {"name": "streamed", "made_of": "one", "stream": {"max_delay": 2}, "search": {"beam": 1}},
         ],
     }
-    (home / "toy" / "plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
-    monkeypatch.setenv("SSNT_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(plan_module, "HOME", home)
-    monkeypatch.setattr(results, "HOME", home)
-    datasets.load.cache_clear()
-    yield home
-    datasets.load.cache_clear()
+    return make_toy_table(plan, {"train": [*rows, "cc\tn=p\t"], "dev": rows[:6], "test": rows[:6]})
 
 
 def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:

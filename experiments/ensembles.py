@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.answers import KEPT, Answer, together, unpacked
+from experiments.answers import Answer, together, unpacked
 from experiments.datasets import Parts, of_type
 from experiments.outcomes import signs_of
 from experiments.plan import Trial, asker_of, known_types, tags_of
@@ -13,15 +13,10 @@ from ssnt.data.references import PooledExample, pool_references
 from ssnt.engines.base import DONE, Report
 from ssnt.errors import DataError
 from ssnt.metrics import Score
-from ssnt.types import Example
+from ssnt.metrics.score import signature
 
 
-def asked_parts(trial: Trial, parts: Parts) -> dict[str, Sequence[Example]]:
-    """The parts of its data set that a trial is measured on."""
-    return {"dev": parts.dev, **({"test": parts.test[: trial.test_limit]} if trial.has_test else {})}
-
-
-def pooled(trial: Trial, answers: Mapping[str, Mapping[str, Any]], parts: Parts) -> Report:
+def measured_together(trial: Trial, answers: Mapping[str, Mapping[str, Any]], parts: Parts) -> Report:
     """Measures what the members of a trial answer together, each output with the mean of their probabilities for it.
 
     Args:
@@ -32,18 +27,23 @@ def pooled(trial: Trial, answers: Mapping[str, Mapping[str, Any]], parts: Parts)
     Raises:
         DataError: The answers are of other data, or not of the same questions.
     """
+    normalisation = answers[trial.members[0]]["normalisation"]
     for key in trial.members:
         if answers[key]["data"] != parts.sha256:
-            raise DataError(f"{key}: its answers are of other data than {trial.dataset} is now; train it again")
-    pooling = answers[trial.members[0]]["pooling"]
+            raise DataError(f"{key}: its answers are of other data than {trial.dataset} is now")
+        if answers[key]["normalisation"] != normalisation:
+            raise DataError(
+                f"{key}: expected the normalisation {normalisation} of {trial.members[0]}, got "
+                f"{answers[key]['normalisation']}; they were not asked the same"
+            )
     record: dict[str, Any] = {"scores": {}, "outcomes": {}, "uncertain": {}}
     values: dict[str, float] = {}
-    for part, whole in asked_parts(trial, parts).items():
-        questions = pool_references(of_type(whole, trial.tags), **pooling)
+    for part, whole in trial.asked(parts).items():
+        questions = pool_references(of_type(whole, trial.tags), **normalisation)
         verdicts = [together(own) for own in _by_question(trial, questions, answers, part)]
         rights = [one.is_right for one in verdicts]
         values[part] = sum(rights) / len(rights)
-        score = Score("accuracy", values[part], len(rights), _signature(trial), is_higher_better=True)
+        score = Score("accuracy", values[part], len(rights), _signature(trial, normalisation), is_higher_better=True)
         cells = signs_of(questions, rights, whole, by_type=trial.dataset in known_types())
         record["scores"][part] = [score.to_record()]
         record["outcomes"][part] = {"cells": cells}
@@ -71,5 +71,7 @@ def _by_question(
     return found
 
 
-def _signature(trial: Trial) -> str:
-    return f"accuracy|search:kept-answers|models:{trial.model_count}|kept:{KEPT}|formula:exact/items"
+def _signature(trial: Trial, normalisation: Mapping[str, bool]) -> str:
+    units = ["characters", *(name for name, is_done in normalisation.items() if is_done)]
+    fields = [f"search:kept-answers|mean:outputs|models:{trial.model_count}|formula:exact/items|unit:{'+'.join(units)}"]
+    return signature("accuracy", *fields, "norm:NFC", "bootstrap:none")
