@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from experiments.datasets import ROOT, require
 from experiments.plan import Trial, table_of
@@ -68,6 +69,7 @@ class _Queue:
         elsewhere = {table_of(key) for one in trials for key in one.members} - self._results.keys()
         known = [*self._results.values(), *(Results(table, home) for table in elsewhere)]
         self._done = {key for results in known for key in results.rows()}
+        self._measured = frozenset(self._done)
         self._answers = {key: one for results in known for key, one in results.kept_answers().items()}
         ahead = [one for one in trials if one.key not in self._done]
         # a model that is measured in another way may have its row from another machine: then it is trained here again
@@ -111,7 +113,9 @@ class _Queue:
 
     def _begun(self, trial: Trial) -> Job:
         self._left.remove(trial)
-        order = {"trial": asdict(trial), "work": str(self._work)}
+        order: dict[str, Any] = {"trial": asdict(trial), "work": str(self._work)}
+        # one that has its row, and answers if it keeps any, is trained again for its model alone
+        order["is_measured"] = trial.key in self._measured and (not trial.keeps_answers or trial.key in self._answers)
         if trial.of_answers:
             order["answers"] = {key: self._answers[key] for key in trial.members}
         job = Job(trial.key, RUN, order)
@@ -146,12 +150,17 @@ class _Queue:
                 return
             self._ended += 1
             if report["state"] == DONE:
+                self._done.add(trial.key)
                 self._finish(trial, report)
                 return
             self.failed.append(f"{trial.key}: {report['message']}")
             print(f"FAILED {self.failed[-1]}", flush=True)
 
     def _finish(self, trial: Trial, report: Report) -> None:
+        """Writes down what was measured, if anything was, and says so."""
+        if "row" not in report:
+            self._say(trial, "trained again; it has its row already")
+            return
         row = Row(
             dataset=trial.dataset,
             tags=trial.tags,
@@ -168,14 +177,13 @@ class _Queue:
         is_new = results.add(row, report["record"], answers)
         if answers is not None:  # those that are in the file: another runner may have been earlier
             self._answers[trial.key] = results.kept_answers()[trial.key]
-        self._done.add(trial.key)
-        minutes = (time.monotonic() - self._began) / 60
         shown = f"{row.metric} dev {row.dev:.4f}" + ("" if row.test is None else f" test {row.test:.4f}")
-        print(
-            f"{self._ended}/{self._total} {minutes:.0f} min  {_named(trial)}: {shown} ({row.epochs} epochs, "
-            f"{row.seconds:.0f} s)" + ("" if is_new else "; it has its row already"),
-            flush=True,
-        )
+        effort = f"({row.epochs} epochs, {row.seconds:.0f} s)"
+        self._say(trial, f"{shown} {effort}" + ("" if is_new else "; it has its row already"))
+
+    def _say(self, trial: Trial, text: str) -> None:
+        minutes = (time.monotonic() - self._began) / 60
+        print(f"{self._ended}/{self._total} {minutes:.0f} min  {_named(trial)}: {text}", flush=True)
 
 
 def _named(trial: Trial) -> str:

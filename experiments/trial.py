@@ -49,13 +49,13 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
 
     Args:
         order: ``trial``: its fields; ``work``: the work directory; ``answers``: what its members have answered, if it
-            is an ensemble of that.
+            is an ensemble of that; ``is_measured``: whether only its model is wanted.
         tell: Told of every validation.
         stop: A request to save and stop.
 
     Returns:
         The last report: ``row`` has what the trial itself knows of its row, ``record`` the scores and outcomes,
-        ``answers`` what is kept of its answers, if that is asked for.
+        ``answers`` what is kept of its answers, if that is asked for; none of these if only the model was wanted.
     """
     trial = Trial.of(order["trial"])
     work = Path(order["work"])
@@ -74,6 +74,8 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
             display = ReportingDisplay(tell)
             transducer = train_one(config, resume=resume, overwrite=False, display=display, stop=stop, wait=WAIT)
             epochs, seconds = _effort(Path(str(config.out)))
+            if order["is_measured"]:
+                return {"state": DONE}
         with stop.giving_up_allowed():
             return _measured(trial, transducer, parts, epochs, seconds)
 

@@ -20,6 +20,7 @@ FOLDER = "plots"
 _DPI = 130
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8a6d3b")  # for every eye
 _SIGNS = "osD^vP*X"
+_STYLES = ("--", "-.", ":", (0, (8, 3)), (0, (1, 4)))  # of lines across the whole picture
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -117,7 +118,7 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
         panel.errorbar(xs, ys, errors, label=name, capsize=2, linewidth=1.3, elinewidth=0.7, color=colour, marker=sign)
     ceilings = [one for one in points if not one.latency and not one.quality.is_partial]
     for place, one in enumerate(ceilings):
-        style = ("--", "-.", ":")[place % 3]
+        style = _STYLES[place % len(_STYLES)]
         panel.axhline(one.quality.value, color="0.4", linestyle=style, label=f"{one.system} (not streamed)")
     panel.set_xlabel("average lagging (AL), source symbols")
     panel.set_ylabel(label_of(points[0].metric) + ", %")

@@ -28,12 +28,12 @@ from experiments.ensembles import measured_together
 from experiments.packing import pack, unpack
 from experiments.plan import Trial, trials_of
 from experiments.results import Results, Row
-from experiments.runner import _Queue, run
+from experiments.runner import _Queue
 from experiments.trial import model_directory, run_trial
 
 from experiments import answers
 from ssnt.config import load_config
-from ssnt.engines.base import DONE
+from ssnt.engines.base import DONE, Report
 from ssnt.errors import ConfigError, DataError
 from ssnt.evaluation import Evaluation, evaluate_model
 from ssnt.interrupts import Stop
@@ -166,28 +166,52 @@ def test_two_right_outputs_are_not_added_up() -> None:
     assert together([{0: 300, 1: 300, 400: 290}]).is_right
 
 
-@pytest.mark.usefixtures("quick_processes")
-def test_ensembles_of_answers_are_those_of_the_models(home: Path, tmp_path: Path) -> None:
-    trials, work = trials_of("toy"), tmp_path / "work"
-    assert run(trials, work=work, workers=1) == []
-    kept = Results("toy", home)
-    assert set(kept.kept_answers()) == {one.key for one in trials if not one.members}
-    for one in kept.kept_answers().values():
-        assert set(unpack(one["dev"])) <= set("0123456789abcdef:,;")  # numbers, no texts
-    trained = [one for one in trials if not one.members]
-    rows, records = kept.rows(), kept.records()
+@pytest.fixture
+def reports(home: Path, tmp_path: Path) -> dict[str, Report]:
+    """What all trials report, those of ensembles made of what the others have kept."""
+    found: dict[str, Report] = {}
+    for trial in trials_of("toy"):
+        answers = {key: found[key]["answers"] for key in trial.members}
+        order = {"trial": asdict(trial), "work": str(tmp_path), "answers": answers, "is_measured": False}
+        found[trial.key] = run_trial(order, lambda _: None, Stop())
+    return found
+
+
+def test_answers_are_those_of_the_search_and_ensembles_their_means(reports: dict[str, Report], tmp_path: Path) -> None:
+    trials, parts = trials_of("toy"), load("inflection/toy")
+    models = {one.key: Transducer.from_pretrained(model_directory(tmp_path, one.key)) for one in trials[:-2]}
+    _check_answers(models[trials[2].key], reports[trials[2].key])
+    order = {"trial": asdict(trials[2]), "work": str(tmp_path), "is_measured": True}
+    assert run_trial(order, lambda _: None, Stop()) == {"state": DONE}  # for its model alone
+    tags = {one.key: one.tags for one in trials}
     for ensemble in trials[-2:]:
-        models = [
-            (one.tags, Transducer.from_pretrained(model_directory(work, one.key)))
-            for one in trained
-            if one.key in ensemble.members
-        ]
-        for part, seen in (("dev", rows[ensemble.key].dev), ("test", rows[ensemble.key].test)):
-            assert seen == pytest.approx(_brute_force(models, getattr(load("inflection/toy"), part)))
-            signs = "".join(records[ensemble.key]["outcomes"][part]["cells"].values())
-            assert signs.count("1") / (signs.count("0") + signs.count("1")) == pytest.approx(seen)
-        assert set(records[ensemble.key]["uncertain"]) == {"dev", "test"}
-    assert 0 < rows[trials[-1].key].dev < 1
+        members = [(tags[key], models[key]) for key in ensemble.members]
+        row, record = (reports[ensemble.key][name] for name in ("row", "record"))
+        for part in ("dev", "test"):
+            assert row[part] == pytest.approx(_brute_force(members, getattr(parts, part)))
+            signs = "".join(record["outcomes"][part]["cells"].values())
+            assert signs.count("1") / (signs.count("0") + signs.count("1")) == pytest.approx(row[part])
+        assert set(record["uncertain"]) == {"dev", "test"}
+        assert 0 < row["dev"] < 1
+
+
+def _check_answers(model: Transducer, report: Report) -> None:
+    """That a model for all tag sets has kept what its search gives, and nothing of the data."""
+    found = evaluate_model(model, load("inflection/toy").dev, ["accuracy"], nbest=KEPT)
+    plain = evaluate_model(model, load("inflection/toy").dev, ["accuracy"])
+    assert [one.prediction for one in found.items] == [one.prediction for one in plain.items]
+    kept = report["answers"]
+    assert set(unpack(kept["dev"])) <= set("0123456789abcdef:,;")
+    assert unpacked(kept["dev"]) == answers_of(found)
+    assert kept["accuracy"] == {part: report["row"][part] for part in ("dev", "test")}
+    assert len(found.questions) == 16  # the second right form is of a question that is there
+    for answer, prediction, item in zip(answers_of(found), found.predictions, found.items, strict=True):
+        assert isinstance(prediction, Transduction)
+        outputs = (prediction, *prediction.alternatives)
+        assert len({one.text for one in outputs}) == KEPT
+        counts = [round(UNIT * one.probability) for one in outputs if one.is_complete]
+        assert list(answer.values()) == [count for count in counts if count]
+        assert (next(iter(answer)) < FIRST_WRONG) == (item.prediction in item.references)
 
 
 def _brute_force(models: list[tuple[str, Transducer]], examples: tuple[Example, ...]) -> float:
@@ -207,25 +231,6 @@ def _brute_force(models: list[tuple[str, Transducer]], examples: tuple[Example, 
                 sums[output.text] = sums.get(output.text, 0.0) + output.probability
         hits += max(sums, key=sums.__getitem__) in forms
     return hits / len(right)
-
-
-@pytest.mark.usefixtures("quick_processes")
-def test_answers_are_what_the_search_gives(home: Path, tmp_path: Path) -> None:
-    trial = next(one for one in trials_of("toy") if one.system == "one")
-    assert run([trial], work=tmp_path, workers=1) == []
-    model = Transducer.from_pretrained(model_directory(tmp_path, trial.key))
-    found = evaluate_model(model, load("inflection/toy").dev, ["accuracy"], nbest=KEPT)
-    plain = evaluate_model(model, load("inflection/toy").dev, ["accuracy"])
-    assert [one.prediction for one in found.items] == [one.prediction for one in plain.items]
-    found_answers = answers_of(found)
-    assert unpacked(Results("toy", home).kept_answers()[trial.key]["dev"]) == found_answers
-    assert len(found_answers) == len(found.questions) == 16  # the second right form is of a question that is there
-    for answer, prediction, item in zip(found_answers, found.predictions, found.items, strict=True):
-        outputs = (prediction, *prediction.alternatives)
-        assert len({one.text for one in outputs}) == KEPT
-        kept = [one for one in outputs if round(UNIT * one.probability)]
-        assert list(answer.values()) == [round(UNIT * one.probability) for one in kept]
-        assert (next(iter(answer)) < FIRST_WRONG) == (item.prediction in item.references)
 
 
 def _evaluation(outputs: list[tuple[str, float, bool]], right: str) -> Evaluation:
@@ -264,7 +269,7 @@ def test_a_trial_whose_search_does_not_fit_is_not_trained(home: Path, tmp_path: 
     trial = next(one for one in trials_of("toy") if one.system == "one")
     narrow = replace(trial, settings={**trial.settings, "search": {"beam": 2}})
     with pytest.raises(ConfigError, match="beam=2"):
-        run_trial({"trial": asdict(narrow), "work": str(tmp_path)}, lambda _: None, Stop())
+        run_trial({"trial": asdict(narrow), "work": str(tmp_path), "is_measured": False}, lambda _: None, Stop())
     assert not model_directory(tmp_path, narrow.key).exists()
 
 
@@ -275,6 +280,7 @@ def test_answers_need_no_models_and_rows_without_them_are_trained_again(home: Pa
     job = next(_Queue(trials, tmp_path, "commit", None).jobs())
     assert job is not None
     assert job.name == trials[0].key
+    assert not job.order["is_measured"]
     for one in trials[:2]:
         _add(home, one, {"data": one.key})
     job = next(_Queue(trials, tmp_path, "commit", None).jobs())

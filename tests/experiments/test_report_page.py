@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from experiments.outcomes import packed_values
 from experiments.plan import Trial, known_types
 from experiments.report import write_report
 from experiments.reporting.gathered import gather
@@ -35,7 +36,12 @@ PLANS: dict[str, Any] = {
         "order": 2,
         "metrics": ["accuracy"],
         "datasets": SETS,
-        "systems": [{"name": "tags", "seeds": [1, 2]}, {"name": "both | tags", "made_of": "tags"}],
+        "keeps_answers": True,
+        "systems": [
+            {"name": "tags", "seeds": [1, 2]},
+            {"name": "both | tags", "made_of": "tags"},
+            {"name": "answers", "made_of": "tags", "of_answers": True, "datasets": SETS[:2]},
+        ],
     },
     "summarisation": {
         "order": 3,
@@ -116,7 +122,7 @@ def _record(trial: Trial, rng: np.random.Generator) -> dict[str, Any]:
     if trial.table == "summarisation":
         level = {"seq2seq": 0.2, "attention": 0.25, "uniSSNT": 0.22, "biSSNT": 0.23}.get(trial.system, 0.3)
         outcome["items"] = {
-            name: np.clip(rng.normal(level, 0.05, 200), 0, 1).round(4).tolist() for name in trial.metrics[:3]
+            name: packed_values(np.clip(rng.normal(level, 0.05, 200), 0, 1).tolist()) for name in trial.metrics[:3]
         }
         scores.append(_score("perplexity", 20.0 if trial.system.startswith("biSSNT+") else 30.0, "|unk:12/3400|x"))
     else:
@@ -127,7 +133,11 @@ def _record(trial: Trial, rng: np.random.Generator) -> dict[str, Any]:
         scores += [_score(name, 1.5 + int(late[1]), "") for name in ("ap", "al", "laal", "dal")]
     if trial.table == "g2p":
         scores.append(_score("per", 0.055, ""))
-    return {"scores": dict.fromkeys(parts, scores), "outcomes": dict.fromkeys(parts, outcome)}
+    found = {"scores": dict.fromkeys(parts, scores), "outcomes": dict.fromkeys(parts, outcome)}
+    if trial.of_answers:
+        found["scores"] = {part: [_score("accuracy", 0.8, "")] for part in parts}
+        found["uncertain"] = {"dev": 5, "test": 2}
+    return found
 
 
 def _score(name: str, value: float, signature: str) -> dict[str, Any]:
@@ -174,6 +184,10 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert bar(text, "3. Dev perplexity")[2:] == ["20.00 against 30.00", "yes"]
     assert "| seq2seq, H=256, L=3 | 31.0 | 30.00 | 1: 30.00 | 12/3400 | summarisation/google-100 |" in text
     assert text.count("- Missing: nothing of the plan.") == len(PLANS)
+    assert "| answers | one model, ensembles of the answers of 2 |" in text
+    assert "| both \\| tags | one model, ensembles of 2 |" in text
+    assert text.count("rounded or not kept could decide otherwise for 4 of 18 test questions") == 1  # two sets of nine
+    assert '`{"models": 2, "of_answers": true}`' in text
     assert "commit" in text.lower()
     assert "`abc123` (273)" in text
     assert "5.50" in bar(text, "one | one model")[-1]
