@@ -48,7 +48,8 @@ class Verdict:
     Attributes:
         is_right: Whether the most probable output is right.
         is_certain: Whether that is so whatever was rounded or not kept, as long as each model's search has found its
-            most probable outputs, and no two wrong ones of a question have the same hash.
+            most probable outputs, each of them a text of its own, and no two wrong ones of a question have the same
+            hash.
     """
 
     is_right: bool

@@ -16,34 +16,38 @@ from ssnt.metrics import Score
 from ssnt.metrics.score import signature
 
 
-def measured_together(trial: Trial, answers: Mapping[str, Mapping[str, Any]], parts: Parts) -> Report:
+def measured_together(
+    trial: Trial, answers: Mapping[str, Mapping[str, Any]], parts: Parts, retrained: int = 0
+) -> Report:
     """Measures what the members of a trial answer together, each output with the mean of their probabilities for it.
 
     Args:
         trial: The ensemble.
         answers: What each member has kept, by its key.
         parts: Its data set.
+        retrained: How many of the answers are of another training than the member's row, to be written down.
 
     Raises:
         DataError: The answers are of other data, or not of the same questions.
     """
-    normalisation = answers[trial.members[0]]["normalisation"]
+    first = answers[trial.members[0]]
     for key in trial.members:
         if answers[key]["data"] != parts.sha256:
             raise DataError(f"{key}: its answers are of other data than {trial.dataset} is now")
-        if answers[key]["normalisation"] != normalisation:
-            raise DataError(
-                f"{key}: expected the normalisation {normalisation} of {trial.members[0]}, got "
-                f"{answers[key]['normalisation']}; they were not asked the same"
-            )
-    record: dict[str, Any] = {"scores": {}, "outcomes": {}, "uncertain": {}}
+        for name in ("normalisation", "unit"):
+            if answers[key][name] != first[name]:
+                raise DataError(
+                    f"{key}: expected the {name} {first[name]} of {trial.members[0]}, got {answers[key][name]}; they "
+                    "were not asked the same"
+                )
+    record: dict[str, Any] = {"scores": {}, "outcomes": {}, "uncertain": {}, "retrained": retrained}
     values: dict[str, float] = {}
     for part, whole in trial.asked(parts).items():
-        questions = pool_references(of_type(whole, trial.tags), **normalisation)
+        questions = pool_references(of_type(whole, trial.tags), **first["normalisation"])
         verdicts = [together(own) for own in _by_question(trial, questions, answers, part)]
         rights = [one.is_right for one in verdicts]
         values[part] = sum(rights) / len(rights)
-        score = Score("accuracy", values[part], len(rights), _signature(trial, normalisation), is_higher_better=True)
+        score = Score("accuracy", values[part], len(rights), _signature(trial, first["unit"]), is_higher_better=True)
         cells = signs_of(questions, rights, whole, by_type=trial.dataset in known_types())
         record["scores"][part] = [score.to_record()]
         record["outcomes"][part] = {"cells": cells}
@@ -71,7 +75,7 @@ def _by_question(
     return found
 
 
-def _signature(trial: Trial, normalisation: Mapping[str, bool]) -> str:
-    units = ["characters", *(name for name, is_done in normalisation.items() if is_done)]
-    fields = [f"search:kept-answers|mean:outputs|models:{trial.model_count}|formula:exact/items|unit:{'+'.join(units)}"]
-    return signature("accuracy", *fields, "norm:NFC", "bootstrap:none")
+def _signature(trial: Trial, unit: str) -> str:
+    models = f"models:{trial.model_count}"
+    how = ("search:kept-answers", "mean:outputs", models, "formula:exact/items", f"unit:{unit}", "norm:NFC")
+    return signature("accuracy", *how, "bootstrap:none")

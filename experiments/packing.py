@@ -19,6 +19,8 @@ def unpack(text: str) -> str:
     Raises:
         DataError: It was not.
     """
+    if not isinstance(text, str):  # of JSON that another version has written
+        raise DataError(f"expected a text that was packed, got {type(text).__name__}: {str(text)[:40]}...")
     try:
         return zlib.decompress(base64.b85decode(text)).decode()
     except (ValueError, zlib.error) as error:

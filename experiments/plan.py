@@ -38,6 +38,7 @@ ALL = "all"
 _SYSTEM_KEYS = {
     "name", "model", "datasets", "types", "seeds", "dataset_seeds", "per_type", "settings", "dataset_settings",
     "made_of", "of_answers", "keeps_answers", "search", "stream", "has_test", "test_limit",
+    "dev_limit",
 }  # fmt: skip
 
 
@@ -58,8 +59,10 @@ class Trial:
         stream: How to stream, for latency; None: not at all.
         has_test: Whether the test data may be looked at; not while something is being chosen.
         test_limit: How many test examples are used, the first ones; None: all.
+        dev_limit: The same of dev, where nothing is chosen by it.
         of_answers: Whether an ensemble is of its members' kept answers, and not of their models.
-        keeps_answers: Whether its answers are kept; the search, which has to find them, gives the same best one.
+        keeps_answers: Whether its answers are kept. The search for them is as wide, but is not told the greedy output
+            beforehand: the best one could be another, and was not in any that were tried.
     """
 
     table: str
@@ -74,6 +77,7 @@ class Trial:
     stream: dict[str, Any] | None = None
     has_test: bool = True
     test_limit: int | None = None
+    dev_limit: int | None = None
     of_answers: bool = False
     keeps_answers: bool = False
 
@@ -90,8 +94,9 @@ class Trial:
             for name, value in asdict(self).items()
             if name not in ("table", "system", "dataset", "tags", "seed", "keeps_answers")
         }
-        if not self.of_answers:  # rows that are older than this field keep their keys
-            del parts["of_answers"]
+        for name in ("of_answers", "dev_limit"):  # rows that are older than these fields keep their keys
+            if not parts[name]:
+                del parts[name]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
@@ -112,7 +117,10 @@ class Trial:
 
     def asked(self, parts: Parts) -> dict[str, Sequence[Example]]:
         """The parts of its data set that it is measured on."""
-        return {"dev": parts.dev, **({"test": parts.test[: self.test_limit]} if self.has_test else {})}
+        return {
+            "dev": parts.dev[: self.dev_limit],
+            **({"test": parts.test[: self.test_limit]} if self.has_test else {}),
+        }
 
     def config(self) -> Config:
         """The settings of the training, without data and directory.
@@ -198,6 +206,7 @@ def _trials(
         "metrics": tuple(plan["metrics"]),
         "has_test": system.get("has_test", plan.get("has_test", True)),
         "test_limit": system.get("test_limit", plan.get("test_limit")),
+        "dev_limit": system.get("dev_limit", plan.get("dev_limit")),
         "search": system.get("search", {}),
         "stream": system.get("stream"),
         "of_answers": system.get("of_answers", False),
@@ -286,10 +295,12 @@ def _measurements(
 def _require_answers(table: str, name: str, members: Sequence[Trial], common: Mapping[str, Any]) -> None:
     """Refuses members that do not keep their answers, or not to all that is asked."""
     for one in members:
-        if not one.keeps_answers or any(getattr(one, key) != common[key] for key in ("has_test", "test_limit")):
+        if not one.keeps_answers or any(
+            getattr(one, key) != common[key] for key in ("has_test", "test_limit", "dev_limit")
+        ):
             raise ConfigError(
                 f"{table}/{PLAN}: {name!r} is of the answers of {one.key}, which are not kept, or are to other "
-                "questions; set keeps_answers where that is planned, and the same has_test and test_limit"
+                "questions; set keeps_answers where that is planned, and the same has_test, test_limit and dev_limit"
             )
 
 

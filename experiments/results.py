@@ -2,7 +2,8 @@
 
 A table's folder has ``results.csv``, a line for each finished trial, and ``outcomes.jsonl``, with all scores of each
 and what was right; where a plan asks for it, ``answers.jsonl`` has what each has answered. None of them is ever edited
-by hand. A trial whose settings have changed has another key: its old rows stay where they are and count no more.
+by hand; where their form has changed, a script has rewritten them, and the report was the same. A trial whose settings
+have changed has another key: its old rows stay where they are and count no more.
 """
 
 from __future__ import annotations

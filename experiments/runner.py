@@ -7,6 +7,7 @@ rows, and a training that was under way has its checkpoints in the work director
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import subprocess
 import threading
@@ -28,6 +29,7 @@ from ssnt.errors import ConfigError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 
 _SHOW_EVERY = 60.0  # seconds
+_ROUNDED = 1e-5  # rows have six digits
 
 
 def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None, home: Path | None = None) -> list[str]:
@@ -68,15 +70,15 @@ class _Queue:
         self._results = {table: Results(table, home) for table in {one.table for one in trials}}
         elsewhere = {table_of(key) for one in trials for key in one.members} - self._results.keys()
         known = [*self._results.values(), *(Results(table, home) for table in elsewhere)]
-        self._done = {key for results in known for key in results.rows()}
-        self._measured = frozenset(self._done)
+        self._rows = {key: row for results in known for key, row in results.rows().items()}
         self._answers = {key: one for results in known for key, one in results.kept_answers().items()}
+        self._done = set(self._rows)
         ahead = [one for one in trials if one.key not in self._done]
+        needed_models = {key for one in ahead if not one.of_answers for key in one.members}
+        needed_answers = {key for one in ahead if one.of_answers for key in one.members}
         # a model that is measured in another way may have its row from another machine: then it is trained here again
-        measured = {key for one in ahead if not one.of_answers for key in one.members}
-        answering = {key for one in ahead if one.of_answers for key in one.members}
-        self._done -= {key for key in measured & self._done if not has_model(work, key)}
-        self._done -= answering - self._answers.keys()
+        self._done -= {key for key in needed_models if not has_model(work, key)}
+        self._done -= needed_answers - self._answers.keys()
         self._left = [one for one in trials if one.key not in self._done]
         self._total = len(self._left)
         self._ended = 0
@@ -99,37 +101,50 @@ class _Queue:
         )
 
     def jobs(self) -> Iterator[Job | None]:
-        """The trials in their order; a measurement waits until its models are trained."""
+        """The trials in their order; a measurement waits until there are the models, or answers, of its members."""
         while True:
             with self._guard:
                 if not self._left:
                     return
-                trial = next((one for one in self._left if self._done.issuperset(one.members)), None)
+                trial = next((one for one in self._left if not self._lacking(one)), None)
                 if trial is None and not self._under_way:
                     self._give_up()
                     return
                 job = None if trial is None else self._begun(trial)
             yield job
 
+    def _lacking(self, trial: Trial) -> list[str]:
+        """The members that a trial has to wait for."""
+        there = self._answers if trial.of_answers else self._done
+        return [key for key in trial.members if key not in there]
+
     def _begun(self, trial: Trial) -> Job:
         self._left.remove(trial)
         order: dict[str, Any] = {"trial": asdict(trial), "work": str(self._work)}
         # one that has its row, and answers if it keeps any, is trained again for its model alone
-        order["is_measured"] = trial.key in self._measured and (not trial.keeps_answers or trial.key in self._answers)
+        order["is_model_only"] = trial.key in self._rows and (not trial.keeps_answers or trial.key in self._answers)
         if trial.of_answers:
             order["answers"] = {key: self._answers[key] for key in trial.members}
+            order["retrained"] = sum(self._is_of_another_training(key) for key in trial.members)
         job = Job(trial.key, RUN, order)
         self._under_way[job] = trial
         print(f"begun: {_named(trial)}", flush=True)
         return job
 
+    def _is_of_another_training(self, key: str) -> bool:
+        """Whether a trial's answers are not those that its row is of: it was trained again for them, and otherwise."""
+        row, seen = self._rows.get(key), self._answers[key]["accuracy"]
+        return row is not None and any(
+            not math.isclose(getattr(row, part), value, abs_tol=_ROUNDED) for part, value in seen.items()
+        )
+
     def _give_up(self) -> None:
-        """Tells of the measurements whose models there are not, here or at all."""
+        """Tells of the measurements whose members have no models here, or no answers."""
         for one in self._left:
-            missing = [key for key in one.members if key not in self._done]
-            lacking = "answers are not kept yet" if one.of_answers else f"models are not in {self._work}"
+            missing = self._lacking(one)
+            wanted = "answers are not kept yet" if one.of_answers else f"models are not in {self._work}"
             self.failed.append(
-                f"{one.key}: {len(missing)} of its {len(one.members)} {lacking}: their trainings have failed, or were "
+                f"{one.key}: {len(missing)} of its {len(one.members)} {wanted}: their trainings have failed, or were "
                 f"not asked for; the first is {missing[0]}"
             )
 
@@ -150,8 +165,8 @@ class _Queue:
                 return
             self._ended += 1
             if report["state"] == DONE:
-                self._done.add(trial.key)
                 self._finish(trial, report)
+                self._done.add(trial.key)
                 return
             self.failed.append(f"{trial.key}: {report['message']}")
             print(f"FAILED {self.failed[-1]}", flush=True)
@@ -175,7 +190,8 @@ class _Queue:
         )
         results, answers = self._results[trial.table], report.get("answers")
         is_new = results.add(row, report["record"], answers)
-        if answers is not None:  # those that are in the file: another runner may have been earlier
+        self._rows[trial.key] = results.rows()[trial.key]  # what is in the file: another runner may have been earlier
+        if answers is not None:
             self._answers[trial.key] = results.kept_answers()[trial.key]
         shown = f"{row.metric} dev {row.dev:.4f}" + ("" if row.test is None else f" test {row.test:.4f}")
         effort = f"({row.epochs} epochs, {row.seconds:.0f} s)"

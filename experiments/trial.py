@@ -16,7 +16,7 @@ from experiments.plan import Trial, asker_of, known_types, tags_of, types_of
 from ssnt.config import Config
 from ssnt.engines.base import DONE, Report
 from ssnt.errors import ModelError
-from ssnt.evaluation import LATENCY, Evaluation, evaluate_model
+from ssnt.evaluation import LATENCY, Evaluation, evaluate_model, scoring_unit
 from ssnt.files import write_text
 from ssnt.interrupts import Stop
 from ssnt.pipeline import PerTagTransducer, StreamSettings, Transducer
@@ -49,7 +49,8 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
 
     Args:
         order: ``trial``: its fields; ``work``: the work directory; ``answers``: what its members have answered, if it
-            is an ensemble of that; ``is_measured``: whether only its model is wanted.
+            is an ensemble of that; ``retrained``: how many of these are of another training than the member's row;
+            ``is_model_only``: whether nothing but its model is wanted.
         tell: Told of every validation.
         stop: A request to save and stop.
 
@@ -61,7 +62,7 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     work = Path(order["work"])
     parts = load(trial.dataset)
     if trial.of_answers:
-        return measured_together(trial, order["answers"], parts)
+        return measured_together(trial, order["answers"], parts, order["retrained"])
     if trial.keeps_answers:
         require_probabilities(trial.config(), trial.key)
     with limited_threads(1):
@@ -74,7 +75,7 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
             display = ReportingDisplay(tell)
             transducer = train_one(config, resume=resume, overwrite=False, display=display, stop=stop, wait=WAIT)
             epochs, seconds = _effort(Path(str(config.out)))
-            if order["is_measured"]:
+            if order["is_model_only"]:
                 return {"state": DONE}
         with stop.giving_up_allowed():
             return _measured(trial, transducer, parts, epochs, seconds)
@@ -98,15 +99,15 @@ def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, s
     row = {"dev": values["dev"], "test": values.get("test"), "epochs": epochs, "seconds": seconds, "data": parts.sha256}
     report = {"state": DONE, "row": row, "record": record}
     if trial.keeps_answers:
-        asked_as = {"data": parts.sha256, "normalisation": _normalisation(transducer, parts), "accuracy": values}
-        report["answers"] = {**asked_as, **answers}
+        report["answers"] = {"data": parts.sha256, **_asked_as(transducer, parts), "accuracy": values, **answers}
     return report
 
 
-def _normalisation(transducer: Transducer, parts: Parts) -> dict[str, bool]:
-    """What makes two examples one question."""
+def _asked_as(transducer: Transducer, parts: Parts) -> dict[str, Any]:
+    """What makes two examples one question, and two outputs the same."""
     vocabulary = transducer.vocabulary_for(parts.dev[0].tags)
-    return {"lowercase": vocabulary.lowercase, "digits_to_hash": vocabulary.digits_to_hash}
+    normalisation = {"lowercase": vocabulary.lowercase, "digits_to_hash": vocabulary.digits_to_hash}
+    return {"normalisation": normalisation, "unit": scoring_unit(vocabulary)}
 
 
 def _evaluated(trial: Trial, transducer: Transducer, examples: Sequence[Example]) -> Evaluation:

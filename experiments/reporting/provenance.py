@@ -55,11 +55,14 @@ def _of_answers(gathered: Gathered) -> list[str]:
         return []
     asked = sum(record["scores"]["test"][0]["count"] for record in records if "test" in record["scores"])
     unsure = sum(record["uncertain"].get("test", 0) for record in records)
-    return [
+    text = (
         "- Ensembles of answers have the mean of their models' probabilities for whole outputs, as far as these were "
-        "kept (`answers.jsonl`); what was rounded or not kept could decide otherwise for "
-        f"{unsure} of {asked} test questions."
-    ]
+        "kept (`answers.jsonl`); if each model's search has found its most probable outputs, what was rounded or not "
+        f"kept could decide otherwise for {unsure} of {asked} test questions."
+    )
+    if again := sum(record["retrained"] for record in records):
+        text += f" {again} of their members were trained again for their answers, and have rows of another training."
+    return [text]
 
 
 def notes(tables: Sequence[str], home: Path) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,6 +40,7 @@ from ssnt.errors import ConfigError, DataError
 from ssnt.evaluation import Evaluation, evaluate_model
 from ssnt.interrupts import Stop
 from ssnt.metrics import Item
+from ssnt.metrics.score import signature
 from ssnt.pipeline import Transducer, Transduction
 from ssnt.types import Alignment, Example
 
@@ -83,7 +86,7 @@ def test_what_is_packed_comes_back() -> None:
     draw = random.Random(1)
     for count in (1, 2, 50):
         answers = [
-            {draw.randrange(2**16): draw.randrange(1, UNIT + 1) for _ in range(draw.randrange(KEPT))}
+            {draw.randrange(2**24): draw.randrange(1, UNIT + 1) for _ in range(draw.randrange(KEPT))}
             for _ in range(count)
         ]
         assert unpacked(packed(answers)) == answers
@@ -103,8 +106,8 @@ def test_sure_answers_take_no_room() -> None:
 def test_right_outputs_are_named_by_their_places_and_others_by_hashes() -> None:
     assert [named(one, ("ab", "aba")) for one in ("ab", "aba")] == [0, 1]
     names = {named(f"wrong {at}", ("ab",)) for at in range(500)}
-    assert min(names) >= FIRST_WRONG
-    assert len(names) > 490
+    assert len(names) == 500  # of 16 million
+    assert FIRST_WRONG <= min(names) < 2**20 < max(names) < 2**24
 
 
 Distribution = dict[int, float]
@@ -172,7 +175,13 @@ def reports(home: Path, tmp_path: Path) -> dict[str, Report]:
     found: dict[str, Report] = {}
     for trial in trials_of("toy"):
         answers = {key: found[key]["answers"] for key in trial.members}
-        order = {"trial": asdict(trial), "work": str(tmp_path), "answers": answers, "is_measured": False}
+        order = {
+            "trial": asdict(trial),
+            "work": str(tmp_path),
+            "answers": answers,
+            "is_model_only": False,
+            "retrained": 0,
+        }
         found[trial.key] = run_trial(order, lambda _: None, Stop())
     return found
 
@@ -181,7 +190,7 @@ def test_answers_are_those_of_the_search_and_ensembles_their_means(reports: dict
     trials, parts = trials_of("toy"), load("inflection/toy")
     models = {one.key: Transducer.from_pretrained(model_directory(tmp_path, one.key)) for one in trials[:-2]}
     _check_answers(models[trials[2].key], reports[trials[2].key])
-    order = {"trial": asdict(trials[2]), "work": str(tmp_path), "is_measured": True}
+    order = {"trial": asdict(trials[2]), "work": str(tmp_path), "is_model_only": True}
     assert run_trial(order, lambda _: None, Stop()) == {"state": DONE}  # for its model alone
     tags = {one.key: one.tags for one in trials}
     for ensemble in trials[-2:]:
@@ -269,7 +278,7 @@ def test_a_trial_whose_search_does_not_fit_is_not_trained(home: Path, tmp_path: 
     trial = next(one for one in trials_of("toy") if one.system == "one")
     narrow = replace(trial, settings={**trial.settings, "search": {"beam": 2}})
     with pytest.raises(ConfigError, match="beam=2"):
-        run_trial({"trial": asdict(narrow), "work": str(tmp_path), "is_measured": False}, lambda _: None, Stop())
+        run_trial({"trial": asdict(narrow), "work": str(tmp_path), "is_model_only": False}, lambda _: None, Stop())
     assert not model_directory(tmp_path, narrow.key).exists()
 
 
@@ -280,13 +289,55 @@ def test_answers_need_no_models_and_rows_without_them_are_trained_again(home: Pa
     job = next(_Queue(trials, tmp_path, "commit", None).jobs())
     assert job is not None
     assert job.name == trials[0].key
-    assert not job.order["is_measured"]
-    for one in trials[:2]:
-        _add(home, one, {"data": one.key})
-    job = next(_Queue(trials, tmp_path, "commit", None).jobs())
+    assert not job.order["is_model_only"]
+    _add(home, trials[0], {"data": trials[0].key, "accuracy": {"dev": 0.25, "test": 0.25}})
+    _add(home, trials[1], {"data": trials[1].key, "accuracy": {"dev": 0.25, "test": 0.5}})  # of another training
+    for asked in (trials, [*trials[2:], _streamed(trials[0]), *trials[:2]]):  # what needs models does not matter
+        job = next(_Queue(asked, tmp_path, "commit", None).jobs())
+        assert job is not None
+        assert job.name == trials[2].key
+        kept = job.order["answers"]
+        assert {key: one["data"] for key, one in kept.items()} == {one.key: one.key for one in trials[:2]}
+        assert job.order["retrained"] == 1
+
+
+def _streamed(member: Trial) -> Trial:
+    return replace(member, system="streamed", members=(member.key,), stream={}, settings={}, keeps_answers=False)
+
+
+def test_a_trial_that_could_not_be_written_down_is_not_done(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
+    _add(home, second, {"data": "x", "accuracy": {"dev": 0.25}})
+    queue = _Queue([first, both], tmp_path, "commit", None)
+    jobs = queue.jobs()
+    job = next(jobs)
     assert job is not None
-    assert job.name == trials[2].key
-    assert {key: one["data"] for key, one in job.order["answers"].items()} == {one.key: one.key for one in trials[:2]}
+    monkeypatch.setattr(Results, "add", _full_disk)
+    row = {"dev": 0.5, "test": 0.5, "epochs": 1, "seconds": 1.0, "data": "x"}
+    with pytest.raises(OSError, match="no space"):
+        queue.tell(job, {"state": DONE, "row": row, "record": {}, "answers": {"data": "own"}})
+    assert next(jobs, None) is None
+    assert "1 of its 2 answers are not kept yet" in queue.failed[-1]
+
+
+def _full_disk(*_: object) -> bool:
+    raise OSError("no space")
+
+
+def test_row_and_answers_are_added_under_one_lock(home: Path) -> None:
+    first = next(one for one in trials_of("toy") if one.system == "one")
+    kept = Results("toy", home)
+    with kept.outcomes.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        adding = threading.Thread(target=_add, args=(home, first, {"data": "x"}))
+        adding.start()
+        adding.join(0.2)
+        assert adding.is_alive()
+        assert kept.kept_answers() == kept.rows() == {}
+    adding.join()
+    assert set(kept.kept_answers()) == set(kept.rows()) == {first.key}
 
 
 def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Path) -> None:
@@ -295,12 +346,13 @@ def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Pat
         _add(home, one)
     queue = _Queue(trials, tmp_path, "commit", None)
     jobs = queue.jobs()
-    _add(home, trials[1], {"data": "of another runner"})
+    _add(home, trials[1], {"data": "of another runner", "accuracy": {"dev": 0.25}})
     for _ in range(2):
         job = next(jobs)
         assert job is not None
         row = {"dev": 0.5, "test": 0.5, "epochs": 1, "seconds": 1.0, "data": "x"}
-        queue.tell(job, {"state": DONE, "row": row, "record": {}, "answers": {"data": "own"}})
+        seen = {"dev": 0.5, "test": 0.5}
+        queue.tell(job, {"state": DONE, "row": row, "record": {}, "answers": {"data": "own", "accuracy": seen}})
     kept = Results("toy", home).kept_answers()
     assert {key: (one["data"], one["commit"]) for key, one in kept.items()} == {
         trials[0].key: ("own", "commit"),
@@ -311,6 +363,7 @@ def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Pat
     assert job is not None
     assert job.name == trials[2].key
     assert job.order["answers"] == kept  # what is in the file
+    assert job.order["retrained"] == 1  # the first has other values than its row
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
@@ -346,7 +399,8 @@ def test_keeping_answers_does_not_change_a_key_and_using_them_does(home: Path) -
 
 def _answers(trials: list[Trial], **change: object) -> dict[str, dict[str, object]]:
     parts = load("inflection/toy")
-    usual = {"data": parts.sha256, "normalisation": {"lowercase": True, "digits_to_hash": False}}
+    normalisation = {"lowercase": True, "digits_to_hash": False}
+    usual = {"data": parts.sha256, "normalisation": normalisation, "unit": "characters+lowercase"}
     dev, test = packed([{0: 900}] * 16), packed([{300: 900}] * 7)
     return {one.key: {**usual, "dev": dev, "test": test, **change} for one in trials}
 
@@ -354,9 +408,14 @@ def _answers(trials: list[Trial], **change: object) -> dict[str, dict[str, objec
 def test_answers_of_other_data_or_other_questions_are_refused(home: Path) -> None:
     *members, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
     parts = load("inflection/toy")
-    report = measured_together(both, _answers(members), parts)
+    report = measured_together(both, _answers(members), parts, retrained=1)
     assert (report["row"]["dev"], report["row"]["test"]) == (1.0, 0.0)
     assert report["record"]["uncertain"] == {"dev": 0, "test": 0}
+    assert report["record"]["retrained"] == 1
+    assert report["record"]["scores"]["test"][0]["signature"] == signature(
+        "accuracy", "search:kept-answers", "mean:outputs", "models:2", "formula:exact/items",
+        "unit:characters+lowercase", "norm:NFC", "bootstrap:none",
+    )  # fmt: skip
     with pytest.raises(DataError, match="answers are of other data than inflection/toy"):
         measured_together(both, _answers(members, data="x"), parts)
     with pytest.raises(DataError, match="expected an answer to each of 16 questions of dev, got 15"):
@@ -364,6 +423,8 @@ def test_answers_of_other_data_or_other_questions_are_refused(home: Path) -> Non
     mixed = _answers(members[:1]) | _answers(members[1:], normalisation={"lowercase": False, "digits_to_hash": False})
     with pytest.raises(DataError, match=r"expected the normalisation .*'lowercase': True.* got .*'lowercase': False"):
         measured_together(both, mixed, parts)
+    with pytest.raises(DataError, match=r"expected the unit characters.lowercase of .*, got tokens"):
+        measured_together(both, _answers(members[:1]) | _answers(members[1:], unit="tokens"), parts)
     every = trials_of("toy")[-1]
     lacking = replace(every, members=tuple(key for key in every.members if "n=s" not in key))
     types = [one for one in trials_of("toy") if one.tags == "n=p"]

@@ -125,6 +125,8 @@ def test_items_are_resampled_by_sentence() -> None:
     for counts, value in zip(bootstrap.draws("toy/one", 4), found.draws, strict=True):
         assert value == pytest.approx(100 * float(counts @ np.array(values)) / 4)
     assert items(joint("1", "1"), "rouge_1") is None
+    with pytest.raises(DataError, match="expected a text that was packed, got list"):
+        items(group({"": {"items": {"rouge_1": values}}}, planned=[""]), "rouge_1")
 
 
 def test_an_incomplete_set_is_marked_and_never_compared() -> None:

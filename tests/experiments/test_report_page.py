@@ -136,7 +136,7 @@ def _record(trial: Trial, rng: np.random.Generator) -> dict[str, Any]:
     found = {"scores": dict.fromkeys(parts, scores), "outcomes": dict.fromkeys(parts, outcome)}
     if trial.of_answers:
         found["scores"] = {part: [_score("accuracy", 0.8, "")] for part in parts}
-        found["uncertain"] = {"dev": 5, "test": 2}
+        found |= {"uncertain": {"dev": 5, "test": 2}, "retrained": 1}
     return found
 
 
@@ -187,6 +187,7 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert "| answers | one model, ensembles of the answers of 2 |" in text
     assert "| both \\| tags | one model, ensembles of 2 |" in text
     assert text.count("rounded or not kept could decide otherwise for 4 of 18 test questions") == 1  # two sets of nine
+    assert " 2 of their members were trained again for their answers" in text
     assert '`{"models": 2, "of_answers": true}`' in text
     assert "commit" in text.lower()
     assert "`abc123` (273)" in text

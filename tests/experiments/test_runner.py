@@ -301,10 +301,12 @@ def test_a_measurement_is_not_given_up_while_its_last_model_is_written_down(
     asked: list[Job | None] = []
     asking = threading.Thread(target=lambda: asked.append(next(jobs)))
 
+    add = Results.add
+
     def slow(self: Results, row: Row, record: dict[str, object], answers: object) -> bool:
         asking.start()  # another worker asks for a job just now
         asking.join(0.2)
-        return True
+        return add(self, row, record)
 
     monkeypatch.setattr(Results, "add", slow)
     queue.tell(job, _told(first))
@@ -323,7 +325,7 @@ def test_a_model_that_is_elsewhere_is_trained_again_for_a_measurement_and_keeps_
     job = next(queue.jobs())
     assert job is not None
     assert job.name == first.key
-    assert job.order["is_measured"]
+    assert job.order["is_model_only"]
     queue.tell(job, {"state": DONE})
     assert Results("toy", home).rows()[first.key].dev == 0.25
     assert next(_queue([first, second], tmp_path).jobs(), None) is None  # nothing has to be measured
