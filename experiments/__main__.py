@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -60,14 +58,13 @@ def status(names: Tables = None, results: ResultsPlace = None) -> None:
     """Says how much of each table is done, and gives what is measured of small ones."""
     for table in names or _usual_tables():
         rows = Results(table, results).rows()
-        total: Counter[str] = Counter()
-        done: Counter[str] = Counter()
+        planned: dict[str, list[Trial]] = {}
         for trial in trials_of(table):
-            total[trial.system] += 1
-            done[trial.system] += trial.key in rows
-        for name, count in total.items():
-            measured = _measured(rows, name) if count == 1 else ""
-            typer.echo(f"{table:20} {done[name]:3} of {count:3}  {name}{measured}")
+            planned.setdefault(trial.system, []).append(trial)
+        for name, trials in planned.items():
+            done = [rows[trial.key] for trial in trials if trial.key in rows]
+            measured = _measured(done[0]) if len(trials) == len(done) == 1 else ""
+            typer.echo(f"{table:20} {len(done):3} of {len(trials):3}  {name}{measured}")
 
 
 @app.command()
@@ -87,13 +84,10 @@ def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] =
         typer.echo(line)
 
 
-def _measured(rows: Mapping[str, Row], system: str) -> str:
-    """The newest row of a system that has but one trial."""
-    found = [row for row in rows.values() if row.model == system]
-    if not found:
-        return ""
-    test = "" if found[-1].test is None else f", test {found[-1].test:.4f}"
-    return f"  {found[-1].metric} dev {found[-1].dev:.4f}{test}"
+def _measured(row: Row) -> str:
+    """What the row of a system that has but one trial says."""
+    test = "" if row.test is None else f", test {row.test:.4f}"
+    return f"  {row.metric} dev {row.dev:.4f}{test}"
 
 
 def _usual_tables() -> list[str]:

@@ -1,15 +1,4 @@
-"""A table's ``plan.yaml`` to the trials that it asks for.
-
-A plan has the ``metrics`` that are measured (the first one is the table's), ``base`` settings, and ``systems``. A
-system is trained on every one of its ``datasets`` with every one of its ``seeds``, as one model or, with ``per_type:
-true``, as one for each tag set; or it is ``made_of`` the models of another system, of this table or, as
-``TABLE/SYSTEM``, of another: their ensemble, or the same model in another search, on those of that system's data sets
-that it names, or else the plan. Made of several, such as of one that has a model for each tag set and one that has a
-model for all, it is the ensemble of all their models. With ``of_answers: true`` that ensemble is of the answers that
-their trials have kept, as those of systems or plans with ``keeps_answers: true`` do: the models need not be there. With
-``dataset_seeds`` a data set has some of the seeds only. A plan with ``by_request: true`` is done only if its table is
-named.
-"""
+"""A table's plan to the trials that it asks for; :mod:`experiments.plan_file` says what a plan may say."""
 
 from __future__ import annotations
 
@@ -25,21 +14,16 @@ from typing import Any
 import yaml
 
 from experiments.datasets import Parts, load
+from experiments.plan_file import PLAN, Plan, System, read_plan
 from ssnt.config import Config, load_config
 from ssnt.config.model import named_settings
-from ssnt.errors import ConfigError
+from ssnt.errors import ConfigError, nearest_name
 from ssnt.types import Example
 
 HOME = Path(__file__).parent
-PLAN = "plan.yaml"
 TYPES = "types.yaml"
 ALL = "all"
 """What a key says in the place of a tag set, if it is about all of them."""
-_SYSTEM_KEYS = {
-    "name", "model", "datasets", "types", "seeds", "dataset_seeds", "per_type", "settings", "dataset_settings",
-    "made_of", "of_answers", "keeps_answers", "search", "stream", "has_test", "test_limit",
-    "dev_limit",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -165,12 +149,12 @@ def tags_of(key: str, dataset: str) -> str:
 def tables() -> list[str]:
     """The folders that have a plan, in the order of their importance."""
     found = [path.parent.name for path in HOME.glob(f"*/{PLAN}")]
-    return sorted(found, key=lambda name: (_read(name).get("order", 99), name))
+    return sorted(found, key=lambda name: (_read(name).order, name))
 
 
 def is_by_request(table: str) -> bool:
     """Whether a table is done only if it is named, such as because few have its data."""
-    return bool(_read(table).get("by_request", False))
+    return _read(table).by_request
 
 
 def trials_of(table: str) -> list[Trial]:
@@ -181,64 +165,50 @@ def trials_of(table: str) -> list[Trial]:
     """
     plan = _read(table)
     made: dict[str, list[Trial]] = {}
-    for system in plan["systems"]:
-        if unknown := set(system) - _SYSTEM_KEYS:
-            raise ConfigError(f"{table}/{PLAN}: system {system.get('name')!r} has unknown keys {sorted(unknown)}")
-        if system["name"] in made:
-            raise ConfigError(f"{table}/{PLAN}: there are two systems with the name {system['name']!r}")
-        made[system["name"]] = list(_trials(table, plan, system, made))
+    for system in plan.systems:
+        if system.name in made:
+            raise ConfigError(f"{table}/{PLAN}: there are two systems with the name {system.name!r}")
+        made[system.name] = list(_trials(table, plan, system, made))
     return [trial for found in made.values() for trial in found]
 
 
-def _read(table: str) -> dict[str, Any]:
-    path = HOME / table / PLAN
-    if not path.exists():
+def _read(table: str) -> Plan:
+    if not (HOME / table / PLAN).exists():
         names = ", ".join(sorted(one.parent.name for one in HOME.glob(f"*/{PLAN}")))
         raise ConfigError(f"there is no table {table!r}; expected one of {names}")
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return found
+    return read_plan(HOME / table)
 
 
-def _trials(
-    table: str, plan: Mapping[str, Any], system: Mapping[str, Any], made: Mapping[str, Sequence[Trial]]
-) -> Iterator[Trial]:
-    common = {
-        "metrics": tuple(plan["metrics"]),
-        "has_test": system.get("has_test", plan.get("has_test", True)),
-        "test_limit": system.get("test_limit", plan.get("test_limit")),
-        "dev_limit": system.get("dev_limit", plan.get("dev_limit")),
-        "search": system.get("search", {}),
-        "stream": system.get("stream"),
-        "of_answers": system.get("of_answers", False),
-        "keeps_answers": system.get("keeps_answers", plan.get("keeps_answers", False) and "made_of" not in system),
-    }
-    name = system["name"]
-    _check_answers(table, name, system, common)
-    if "made_of" in system:
+def _trials(table: str, plan: Plan, system: System, made: Mapping[str, Sequence[Trial]]) -> Iterator[Trial]:
+    common = _common(plan, system)
+    _check_answers(table, system, common)
+    if system.parts:
         yield from _measurements(table, plan, system, made, common)
         return
-    datasets = system.get("datasets", plan.get("datasets", []))
-    seeds = system.get("seeds", plan.get("seeds", [1]))
-    fewer = system.get("dataset_seeds", {})
-    for dataset, some in fewer.items():
-        if dataset not in datasets or not set(some) <= set(seeds):
-            raise ConfigError(
-                f"{table}/{PLAN}: the dataset_seeds of {name!r} are to be some of {seeds} for some of {datasets}, got "
-                f"{some} for {dataset}"
-            )
+    seeds = system.seeds or plan.seeds
     for seed in seeds:  # a second seed when all sets have a first
-        for dataset in datasets:
-            if seed not in fewer.get(dataset, seeds):
+        for dataset in system.datasets or plan.datasets or []:
+            if seed not in system.dataset_seeds.get(dataset, seeds):
                 continue
-            own = system.get("dataset_settings", {}).get(dataset, {})
-            settings = merged(plan.get("base", {}), system.get("settings", {}), own)
-            if "model" in system:
-                settings["model"] = {**settings.get("model", {}), **model_settings(system["model"])}
-            for tags in system.get("types") or (types_of(dataset) if system.get("per_type") else [""]):
-                yield Trial(table, name, dataset, tags, seed, settings=settings, **common)
+            settings = merged(plan.base, system.settings, system.dataset_settings.get(dataset, {}))
+            if system.model is not None:
+                settings["model"] = {**settings.get("model", {}), **model_settings(system.model)}
+            for tags in system.types or (types_of(dataset) if system.per_type else [""]):
+                yield Trial(table, system.name, dataset, tags, seed, settings=settings, **common)
 
 
-def _check_answers(table: str, name: str, system: Mapping[str, Any], common: Mapping[str, Any]) -> None:
+def _common(plan: Plan, system: System) -> dict[str, Any]:
+    """What all trials of a system have in common, those of its plan where it says nothing itself."""
+    found: dict[str, Any] = {"metrics": tuple(plan.metrics)}
+    for name in ("has_test", "test_limit", "dev_limit"):
+        own = getattr(system, name)
+        found[name] = getattr(plan, name) if own is None else own
+    found |= {"search": system.search, "stream": system.stream, "of_answers": system.of_answers}
+    of_plan = plan.keeps_answers and not system.parts
+    return {**found, "keeps_answers": of_plan if system.keeps_answers is None else system.keeps_answers}
+
+
+def _check_answers(table: str, system: System, common: Mapping[str, Any]) -> None:
     """Refuses answers of what has none, or is more than answers.
 
     Raises:
@@ -246,79 +216,89 @@ def _check_answers(table: str, name: str, system: Mapping[str, Any], common: Map
     """
     if not (common["of_answers"] or common["keeps_answers"]):
         return
-    is_plain = common["metrics"] == ("accuracy",) and not common["search"] and common["stream"] is None
-    is_either = common["of_answers"] != common["keeps_answers"] and ("made_of" in system) == common["of_answers"]
-    if not (is_plain and is_either):
-        raise ConfigError(
-            f"{table}/{PLAN}: {name!r} keeps answers or is of kept ones: expected the metric accuracy, no search and "
-            "no stream of its own, and made_of for of_answers alone"
-        )
+    where = f"{table}/{PLAN}: {system.name!r} {'is of answers' if common['of_answers'] else 'keeps its answers'}"
+    if common["metrics"] != ("accuracy",):
+        raise ConfigError(f"{where}: expected the metric accuracy alone, got {', '.join(common['metrics'])}")
+    if common["search"] or common["stream"] is not None:
+        raise ConfigError(f"{where}: expected neither a search nor a stream of its own")
+    if common["of_answers"] and not system.parts:
+        raise ConfigError(f"{where}: expected made_of, the systems whose answers they are")
+    if common["keeps_answers"] and system.parts:
+        raise ConfigError(f"{where}: expected that of a system that is trained, and not made_of others")
 
 
 def _measurements(
-    table: str,
-    plan: Mapping[str, Any],
-    system: Mapping[str, Any],
-    made: Mapping[str, Sequence[Trial]],
-    common: Mapping[str, Any],
+    table: str, plan: Plan, system: System, made: Mapping[str, Sequence[Trial]], common: Mapping[str, Any]
 ) -> Iterator[Trial]:
     """An ensemble of all seeds of other systems for each data set, or each model of another system, in another search.
 
     Raises:
         ConfigError: What it is made of is not there, or does not go together.
     """
-    names = system["made_of"] if isinstance(system["made_of"], list) else [system["made_of"]]
-    is_ensemble = len(names) > 1 or not (system.get("search") or system.get("stream"))
-    if len(set(names)) < len(names) or (len(names) > 1 and system.get("stream")):
+    names = system.parts
+    is_ensemble = len(names) > 1 or not (system.search or system.stream)
+    if len(set(names)) < len(names) or (len(names) > 1 and system.stream):
         raise ConfigError(
-            f"{table}/{PLAN}: {system['name']!r} is to be made of different systems, of one if it streams, got {names}"
+            f"{table}/{PLAN}: {system.name!r} is to be made of different systems, of one if it streams, got {names}"
         )
     groups: dict[tuple[str, str], list[Trial]] = {}
     for name in names:
-        for trial in _chosen(table, plan, system, name, _trained(table, system["name"], name, made)):
+        for trial in _chosen(table, plan, system, name, _trained(table, system.name, name, made)):
             groups.setdefault((trial.dataset, trial.tags), []).append(trial)
     for dataset, tags in [one for one in groups if one[1] and (one[0], "") in groups]:
         groups[dataset, ""] += groups.pop((dataset, tags))  # a model for all tag sets takes part in every answer
     for (dataset, tags), members in groups.items():
-        if len({(one.table, one.system) for one in members}) < len(names):
-            raise ConfigError(
-                f"{table}/{PLAN}: {system['name']!r} is made of {names}, not all of which have {dataset}; name the "
-                "datasets that they share"
-            )
+        _require_members(table, system, dataset, tags, members)
         if common["of_answers"]:
-            _require_answers(table, system["name"], members, common)
+            _require_answers(table, system.name, members, common)
         for some in [members] if is_ensemble else [[one] for one in members]:
             keys = tuple(one.key for one in some)
-            yield Trial(table, system["name"], dataset, tags, some[0].seed, members=keys, **common)
+            yield Trial(table, system.name, dataset, tags, some[0].seed, members=keys, **common)
+
+
+def _require_members(table: str, system: System, dataset: str, tags: str, members: Sequence[Trial]) -> None:
+    """Refuses systems that have not all a data set, or not all its tag sets where one of them has a model for all."""
+    if len({(one.table, one.system) for one in members}) < len(system.parts):
+        raise ConfigError(
+            f"{table}/{PLAN}: {system.name!r} is made of {system.parts}, not all of which have {dataset}; name the "
+            "datasets that they share"
+        )
+    own = {one.tags for one in members if one.tags}
+    if not tags and own and (missing := [one for one in types_of(dataset) if one not in own]):
+        raise ConfigError(
+            f"{table}/{PLAN}: {system.name!r} is made of {system.parts}, one of which has models for some tag sets of "
+            f"{dataset} and none for {missing[0]}"
+        )
 
 
 def _require_answers(table: str, name: str, members: Sequence[Trial], common: Mapping[str, Any]) -> None:
     """Refuses members that do not keep their answers, or not to all that is asked."""
+    where = f"{table}/{PLAN}: {name!r} is of the answers of"
     for one in members:
-        if not one.keeps_answers or any(
-            getattr(one, key) != common[key] for key in ("has_test", "test_limit", "dev_limit")
-        ):
-            raise ConfigError(
-                f"{table}/{PLAN}: {name!r} is of the answers of {one.key}, which are not kept, or are to other "
-                "questions; set keeps_answers where that is planned, and the same has_test, test_limit and dev_limit"
-            )
+        if not one.keeps_answers:
+            raise ConfigError(f"{where} {one.key}, which are not kept; set keeps_answers where that is planned")
+        for key in ("has_test", "test_limit", "dev_limit"):
+            if getattr(one, key) != common[key]:
+                raise ConfigError(f"{where} {one.key}, whose {key} is {getattr(one, key)}, and its own {common[key]}")
 
 
-def _chosen(
-    table: str, plan: Mapping[str, Any], system: Mapping[str, Any], made_of: str, members: Sequence[Trial]
-) -> Sequence[Trial]:
+def _chosen(table: str, plan: Plan, system: System, made_of: str, members: Sequence[Trial]) -> Sequence[Trial]:
     """Of what a system is made of, the data sets and seeds that it names, or else the plan's data sets.
 
     Raises:
         ConfigError: It names one that is not there, or nothing is left.
     """
-    for key, name in (("datasets", "dataset"), ("seeds", "seed")):
+    wanted_of: dict[str, tuple[list[Any] | None, list[Any] | None]] = {
+        "dataset": (system.datasets, plan.datasets),
+        "seed": (system.seeds, None),
+    }
+    for name, (own, of_plan) in wanted_of.items():
         there = list(dict.fromkeys(getattr(one, name) for one in members))
-        wanted = system.get(key, plan.get(key, there) if key == "datasets" else there)
+        wanted = own or of_plan or there
         missing = [one for one in wanted if one not in there]
-        if missing and (key in system or len(missing) == len(wanted)):
+        if missing and (own or len(missing) == len(wanted)):
             raise ConfigError(
-                f"{table}/{PLAN}: the {key} of {system['name']!r} are to be some of {there}, which "
+                f"{table}/{PLAN}: the {name}s of {system.name!r} are to be some of {there}, which "
                 f"{made_of!r} has, got {missing}; leave them out, or train on them there"
             )
         members = [one for one in members if getattr(one, name) in wanted]
@@ -330,13 +310,14 @@ def _trained(table: str, system: str, name: str, made: Mapping[str, Sequence[Tri
     if name in made and not any(one.members for one in made[name]):
         return made[name]
     elsewhere, _, other = name.partition("/")
-    plan = _read(elsewhere) if other and elsewhere != table else {"systems": []}
+    plan = _read(elsewhere) if other and elsewhere != table and (HOME / elsewhere / PLAN).exists() else None
     # one that is itself made of others is not looked for, so that no two plans can be made of each other
-    found = [one for one in plan["systems"] if one["name"] == other and "made_of" not in one]
-    if not found:
+    found = [one for one in plan.systems if one.name == other and not one.parts] if plan else []
+    if plan is None or not found:
+        nearest = nearest_name(name, [one for one in made if not any(trial.members for trial in made[one])])
         raise ConfigError(
             f"{table}/{PLAN}: {system!r} is made of {name!r}, which is neither a system above it nor the "
-            "TABLE/SYSTEM of another plan that is trained"
+            f"TABLE/SYSTEM of another plan that is trained{f'; did you mean {nearest!r}?' if nearest else ''}"
         )
     return list(_trials(elsewhere, plan, found[0], {}))
 

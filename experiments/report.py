@@ -136,7 +136,8 @@ def _beyond(page: Page) -> None:
     page.add("## 2. Beyond the paper")
     page.add("Bold: at least the best figure that was published on the set, to two places.")
     reference = inflection.find(page.systems("inflection"), inflection.PAPERS)
-    beside = [*([reference] if reference else []), *systems]
+    crossed = inflection.find(page.systems("inflection"), inflection.CROSSED)
+    beside = [*filter(None, (reference, crossed)), *systems]
     page.add(inflection.beyond_table(beside))
     page.picture("beyond.png", pictures.inflection_picture(systems), "Accuracy by set")
     page.titled("On dev", inflection.dev_table(beside))
@@ -185,7 +186,8 @@ def _gigaword(page: Page) -> None:
 def _online(page: Page) -> None:
     page.add("## 4. Online: quality against latency")
     page.add(
-        "AL, LAAL and DAL count source symbols, AP is a share of the source. Systems whose names differ in a number "
+        "AL (average lagging), LAAL (length-adaptive) and DAL (differentiable) count source symbols, AP (average "
+        "proportion) is a share of the source. Systems whose names differ in a number "
         "only make one curve; a system without latency was not streamed: it reads everything before it writes."
     )
     names = [name for name in page.gathered if name.startswith("online")] or ["online"]

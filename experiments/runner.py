@@ -19,8 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from experiments.answers import require_probabilities
 from experiments.datasets import ROOT, require
-from experiments.plan import Trial, table_of
+from experiments.plan import Trial, table_of, types_of
 from experiments.results import Results, Row
 from experiments.trial import RUN, has_model
 from ssnt.engines import make_engine
@@ -45,9 +46,11 @@ def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None, home
         What has failed, and why.
 
     Raises:
-        ConfigError: Another runner works in the same directory, or a data set is not on this machine.
+        ConfigError: Another runner works in the same directory, a data set is not on this machine, or a setting is
+            wrong.
         TrainingInterrupted: It was stopped by a signal.
     """
+    check_settings(trials)
     work.mkdir(parents=True, exist_ok=True)
     # The processes that do the trials have to find this package, which is not installed.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -61,6 +64,29 @@ def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None, home
     if stop.is_requested:
         raise TrainingInterrupted(queue.left())
     return queue.failed
+
+
+def check_settings(trials: Sequence[Trial]) -> None:
+    """Refuses settings that are wrong, and tag sets that there are not, before anything is trained.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    seen: set[str] = set()
+    for one in trials:
+        where = f"{one.table}: {one.system}"
+        if one.tags and one.tags not in types_of(one.dataset):
+            raise ConfigError(f"{where}: {one.dataset} has no tag set {one.tags!r}; they are written like "
+                              f"{types_of(one.dataset)[0]!r}")  # fmt: skip
+        if one.members or one.config_hash in seen:
+            continue
+        seen.add(one.config_hash)
+        try:
+            config = one.config()
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+        if one.keeps_answers:
+            require_probabilities(config, where)
 
 
 class _Queue:
@@ -128,7 +154,9 @@ class _Queue:
             order["retrained"] = sum(self._is_of_another_training(key) for key in trial.members)
         job = Job(trial.key, RUN, order)
         self._under_way[job] = trial
-        print(f"begun: {_named(trial)}", flush=True)
+        again = trial.key in self._rows
+        why = " (again, for its " + ("model)" if order["is_model_only"] else "answers)") if again else ""
+        print(f"begun: {_named(trial)}{why}", flush=True)
         return job
 
     def _is_of_another_training(self, key: str) -> bool:
@@ -145,7 +173,7 @@ class _Queue:
             wanted = "answers are not kept yet" if one.of_answers else f"models are not in {self._work}"
             self.failed.append(
                 f"{one.key}: {len(missing)} of its {len(one.members)} {wanted}: their trainings have failed, or were "
-                f"not asked for; the first is {missing[0]}"
+                f"not asked for in the same command; the first is {missing[0]}"
             )
 
     def tell(self, job: Job, report: Report) -> None:

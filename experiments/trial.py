@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.answers import KEPT, answers_of, packed, require_probabilities
+from experiments.answers import KEPT, answers_of, packed
 from experiments.datasets import Parts, load, of_type
 from experiments.ensembles import measured_together
 from experiments.outcomes import outcome_of
@@ -63,8 +63,6 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     parts = load(trial.dataset)
     if trial.of_answers:
         return measured_together(trial, order["answers"], parts, order["retrained"])
-    if trial.keeps_answers:
-        require_probabilities(trial.config(), trial.key)
     with limited_threads(1):
         if trial.members:
             transducer = _joined(trial, work)

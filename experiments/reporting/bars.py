@@ -157,7 +157,10 @@ def other_asks(subset: Gathered) -> list[Bar]:
     seen = MISSING
     if subset.rows and not subset.missing:
         seconds = sum(row.seconds for row in subset.rows)
-        seen = f"{duration(seconds)} of single-threaded training in all, without starting and measuring"
+        seen = (
+            f"{duration(seconds)} of single-threaded training in all, one after the other; see the notes of `subset` "
+            "for the time on two cores"
+        )
     return [
         Bar("5. Every table from the committed results with one command", "yes", "`python -m experiments report`"),
         Bar(name, wanted, seen),

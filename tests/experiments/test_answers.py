@@ -30,7 +30,7 @@ from experiments.ensembles import measured_together
 from experiments.packing import pack, unpack
 from experiments.plan import Trial, trials_of
 from experiments.results import Results, Row
-from experiments.runner import _Queue
+from experiments.runner import _Queue, run
 from experiments.trial import model_directory, run_trial
 
 from experiments import answers
@@ -275,11 +275,10 @@ def test_a_search_without_probabilities_of_whole_outputs_is_refused(search: dict
 
 
 def test_a_trial_whose_search_does_not_fit_is_not_trained(home: Path, tmp_path: Path) -> None:
-    trial = next(one for one in trials_of("toy") if one.system == "one")
-    narrow = replace(trial, settings={**trial.settings, "search": {"beam": 2}})
-    with pytest.raises(ConfigError, match="beam=2"):
-        run_trial({"trial": asdict(narrow), "work": str(tmp_path), "is_model_only": False}, lambda _: None, Stop())
-    assert not model_directory(tmp_path, narrow.key).exists()
+    _change_plan(home, 1, settings={"search": {"beam": 2}})
+    with pytest.raises(ConfigError, match=r"^toy: one: answers are kept of .* beam=2"):
+        run(trials_of("toy"), work=tmp_path / "work")
+    assert not (tmp_path / "work").exists()
 
 
 def test_answers_need_no_models_and_rows_without_them_are_trained_again(home: Path, tmp_path: Path) -> None:
@@ -436,12 +435,17 @@ def test_answers_of_other_data_or_other_questions_are_refused(home: Path) -> Non
 @pytest.mark.parametrize(
     ("at", "change", "message"),
     [
-        (None, {"metrics": ["accuracy", "perplexity"]}, "expected the metric accuracy"),
-        (1, {"search": {"beam": 2}}, "no search"),
-        (2, {"stream": {"max_delay": 1}}, "no stream"),
-        (1, {"of_answers": True}, "made_of for of_answers alone"),
-        (2, {"keeps_answers": True}, "made_of for of_answers alone"),
-        (1, {"has_test": False}, "'both' is of the answers of toy/one/.* to other questions"),
+        (
+            None,
+            {"metrics": ["accuracy", "perplexity"]},
+            "'types' keeps its answers: expected .* alone, got accuracy, p",
+        ),
+        (1, {"search": {"beam": 2}}, "'one' keeps its answers: expected neither a search nor a stream"),
+        (2, {"stream": {"max_delay": 1}}, "'both' is of answers: expected neither a search nor a stream"),
+        (1, {"of_answers": True, "keeps_answers": False}, "'one' is of answers: expected made_of"),
+        (2, {"keeps_answers": True, "of_answers": False}, "'both' keeps its answers: .* not made_of others"),
+        (1, {"has_test": False}, "'both' is of the answers of toy/one/.* whose has_test is False, and its own True"),
+        (0, {"per_type": False, "types": ["n=s"]}, "'all' .* has models for some tag sets .* none for n=p"),
         (1, {"keeps_answers": False}, "'both' is of the answers of toy/one/.* which are not kept"),
     ],
 )

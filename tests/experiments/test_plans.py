@@ -6,10 +6,13 @@ A trial's key follows what its plan says, not what a preset means: a preset that
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from experiments.plan import Trial, tables, trials_of
+from experiments.runner import check_settings
 
+from experiments import plan
 from ssnt.config import Config
 
 TABLES = tables()
@@ -58,3 +61,17 @@ def test_the_papers_settings_of_summarisation(table: str) -> None:
         assert (config.search.beam, config.search.copy_unknown) == (1, False)
         assert (config.data.max_source_length, config.data.max_target_length, config.data.max_cells) == (50, 25, 500)
         assert (config.data.min_count, config.validation.metric) == (5, "perplexity")
+
+
+def test_the_plan_in_the_readme_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(plan.__file__).parent / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "plan.yaml").write_text(text.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
+    monkeypatch.setattr(plan, "HOME", tmp_path)
+    trials = plan.trials_of("own")
+    assert [(one.system, one.tags, len(one.members)) for one in trials] == [
+        ("one", "case=dative;number=plural", 0),
+        ("one", "case=dative;number=plural", 0),
+        ("both", "case=dative;number=plural", 2),
+    ]
+    check_settings(trials)

@@ -109,13 +109,70 @@ def test_the_key_follows_the_settings(home: Path) -> None:
     assert replace(first, has_test=False).key != first.key
 
 
-def test_an_unknown_key_of_a_system_is_refused(home: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "^toy/plan.yaml: expected metrics, systems and so on, got None"),
+        ("metrics: [", "^toy/plan.yaml: while parsing"),
+        ("metrics: [accuracy]", "^toy/plan.yaml: setting 'systems': expected a value, got none"),
+        ("{metric: [accuracy], systems: []}", "unknown setting 'metric' .* did you mean 'metrics'"),
+        ("{metrics: [acuracy], systems: []}", "unknown metric 'acuracy'; did you mean 'accuracy'"),
+        ("{metrics: [accuracy], has_tset: false, systems: []}", "'has_tset' .* did you mean 'has_test'"),
+        ("{metrics: [accuracy], systems: [a]}", "system 1: expected name, datasets and so on, got 'a'"),
+        ("{metrics: [accuracy], systems: [{model: x}]}", "^toy/plan.yaml: system 1: setting 'name': expected a value"),
+        ("{metrics: [accuracy], systems: [{name: a}]}", "'a': expected datasets, there or for the whole plan"),
+        (
+            "{metrics: [accuracy], systems: [{name: a, datasets: b}]}",
+            "system 'a': setting 'datasets': expected a valid list",
+        ),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: a, seeds: 1}]}",
+            "system 'a': setting 'seeds': expected a valid list",
+        ),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: a, sead: [1]}]}",
+            "system 'a': unknown setting 'sead' .* did you mean 'seeds'",
+        ),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: a, dataset_settings: {c: {}}}]}",
+            "the dataset_settings of 'a' are to be of some of .*, got c",
+        ),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: one}, {name: a, made_of: oen}]}",
+            "'a' is made of 'oen', .* did you mean 'one'",
+        ),
+    ],
+)
+def test_a_plan_that_says_what_it_may_not_is_refused(home: Path, text: str, message: str) -> None:
+    (home / "toy" / "plan.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        trials_of("toy")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {"training": {"max_epoch": 1}}}, "^toy: types: unknown setting 'training.max_epoch'"),
+        ({"types": ["n=p,m=q"]}, "^toy: types: inflection/toy has no tag set 'n=p,m=q'; they are written like 'n=p'"),
+    ],
+)
+def test_wrong_settings_are_told_before_anything_is_begun(
+    home: Path, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
     path = home / "toy" / "plan.yaml"
     plan = yaml.safe_load(path.read_text(encoding="utf-8"))
-    plan["systems"][0]["sead"] = [1]
+    plan["systems"] = [{**plan["systems"][0], **change}]
     path.write_text(yaml.safe_dump(plan), encoding="utf-8")
-    with pytest.raises(ConfigError, match="sead"):
-        trials_of("toy")
+    with pytest.raises(ConfigError, match=message):
+        run(trials_of("toy"), work=tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
+def test_status_tells_the_figures_of_the_plan_and_no_others(home: Path) -> None:
+    streamed = [one for one in trials_of("toy") if one.system == "both"]
+    Results("toy", home).add(replace(_row(streamed[0].key, "both"), dev=0.125), {"scores": {}})
+    Results("toy", home).add(_row("older", "both"), {"scores": {}})
+    assert "1 of   1  both  accuracy dev 0.1250\n" in CliRunner().invoke(app, ["status", "toy"]).output
 
 
 def test_rows_without_a_form_are_left_out(home: Path) -> None:

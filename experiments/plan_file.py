@@ -1,0 +1,159 @@
+"""What a table's ``plan.yaml`` may say, checked before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from ssnt.config.base import Settings
+from ssnt.errors import ConfigError
+from ssnt.metrics import find_metric
+
+PLAN = "plan.yaml"
+
+
+class System(Settings):
+    """A system: what is trained, or what is measured in another way.
+
+    Attributes:
+        name: What the table calls it.
+        model: The name of the model that is trained, such as ``biSSNT+``; None: as the settings say.
+        datasets: What it is trained on, or measured on; None: the plan's.
+        seeds: Of the training; for what is made of others, which of their seeds; None: the plan's, or all of theirs.
+        dataset_seeds: For data sets that have some of the seeds only.
+        per_type: Whether there is a model for each tag set.
+        types: The tag sets that there is a model for, if not all, each with ``;`` between its tags.
+        settings: What differs from the plan's ``base``.
+        dataset_settings: What differs from these on some data sets.
+        made_of: The system whose models are measured: one above it, or ``TABLE/SYSTEM`` of another plan. Without a
+            search or a stream of its own it is their ensemble. Made of several systems, such as of one that has a model
+            for each tag set and one that has a model for all, it is the ensemble of all their models.
+        of_answers: Whether that ensemble is of the answers that their trials have kept, and not of their models, which
+            then need not be there.
+        keeps_answers: Whether what it answers is kept for that; None: as the plan says.
+        search: How to search; empty: as the model's settings say.
+        stream: How to stream, for latency; None: not at all.
+        has_test: Whether the test data may be looked at; None: as the plan says.
+        test_limit: How many test examples are used, the first ones; None: as the plan says.
+        dev_limit: The same of dev.
+    """
+
+    name: str
+    model: str | None = None
+    datasets: list[str] | None = None
+    seeds: list[int] | None = None
+    dataset_seeds: dict[str, list[int]] = Field(default_factory=dict)
+    per_type: bool = False
+    types: list[str] | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+    dataset_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    made_of: str | list[str] | None = None
+    of_answers: bool = False
+    keeps_answers: bool | None = None
+    search: dict[str, Any] = Field(default_factory=dict)
+    stream: dict[str, Any] | None = None
+    has_test: bool | None = None
+    test_limit: int | None = None
+    dev_limit: int | None = None
+
+    @property
+    def parts(self) -> list[str]:
+        """The systems that it is made of."""
+        if self.made_of is None:
+            return []
+        return [self.made_of] if isinstance(self.made_of, str) else self.made_of
+
+
+class Plan(Settings):
+    """A table.
+
+    Attributes:
+        metrics: What is measured; the first is the table's.
+        systems: What is trained and measured, the most important first.
+        order: Its place among the tables.
+        base: Settings of all its trainings.
+        datasets: Of the systems that name none; None: each has to name its own.
+        seeds: Of the systems that name none.
+        has_test: Whether the test data may be looked at; not while something is being chosen.
+        test_limit: How many test examples are used, the first ones; None: all.
+        dev_limit: The same of dev, where nothing is chosen by it.
+        keeps_answers: Whether trials keep what they answer, for ensembles.
+        by_request: Whether it is done only if its table is named.
+    """
+
+    metrics: list[str]
+    systems: list[System]
+    order: float = 99.0
+    base: dict[str, Any] = Field(default_factory=dict)
+    datasets: list[str] | None = None
+    seeds: list[int] = Field(default_factory=lambda: [1])
+    has_test: bool = True
+    test_limit: int | None = None
+    dev_limit: int | None = None
+    keeps_answers: bool = False
+    by_request: bool = False
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a table's folder.
+
+    Raises:
+        ConfigError: It cannot be read, or says something that it may not.
+    """
+    path = folder / PLAN
+    where = f"{folder.name}/{PLAN}"
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: expected metrics, systems and so on, got {found!r}")
+    if isinstance(found.get("systems"), list):
+        found["systems"] = [_system(one, where, place) for place, one in enumerate(found["systems"], 1)]
+    with _named(where):
+        plan = Plan.model_validate(found)
+        for name in plan.metrics:
+            find_metric(name)
+    for one in plan.systems:
+        _check_datasets(plan, one, where)
+    return plan
+
+
+def _system(found: Any, where: str, place: int) -> System:
+    """One of a plan's systems; what is wrong is told with its name, or its place among them."""
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: system {place}: expected name, datasets and so on, got {found!r}")
+    with _named(f"{where}: system {found.get('name', place)!r}"):
+        return System.model_validate(found)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _check_datasets(plan: Plan, system: System, where: str) -> None:
+    """Refuses settings and seeds for data sets, or seeds, that a system does not have."""
+    if system.parts:
+        return
+    datasets, seeds = system.datasets or plan.datasets or [], system.seeds or plan.seeds
+    if not datasets:
+        raise ConfigError(f"{where}: {system.name!r}: expected datasets, there or for the whole plan, got none")
+    for key in ("dataset_settings", "dataset_seeds"):
+        if unknown := [one for one in getattr(system, key) if one not in datasets]:
+            raise ConfigError(
+                f"{where}: the {key} of {system.name!r} are to be of some of {datasets}, got {unknown[0]}"
+            )
+    for dataset, some in system.dataset_seeds.items():
+        if not set(some) <= set(seeds):
+            raise ConfigError(
+                f"{where}: the dataset_seeds of {system.name!r} are to be some of {seeds}, got {some} for {dataset}"
+            )
