@@ -56,11 +56,13 @@ def inflection_bars(papers: Sequence[System], beyond: Sequence[System]) -> list[
         if crossed is not None and name in crossed.planned:
             found.append(_at_least(f"1. {CROSSED}, {name}", least, crossed.sets[name]))
     found += [_order(papers, "biSSNT+", "uniSSNT+"), _order(papers, "uniSSNT+", "seq2seq")]
-    best = chosen([*papers, *beyond])
-    found += _best_system("2. The best system, chosen by its average on dev", best, best.name if best else "")
-    return found + _best_system(
-        "2. The best system of each set, chosen on its dev", best_of_each_set([*papers, *beyond])
-    )
+    every = [*papers, *beyond]
+    best = chosen(every)
+    named = best.name if best else ""
+    if best and sum(len(one.whole) == len(best.sets) for one in every) == 1:
+        named += ", the only one with all sets"
+    found += _best_system("2. The best system, chosen by its average on dev", best, named)
+    return found + _best_system("2. The best system of each set, chosen on its dev", best_of_each_set(every))
 
 
 def _best_system(name: str, best: System | None, shown_as: str = "") -> list[Bar]:
