@@ -105,7 +105,7 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
     streamed = [one for one in points if "al" in one.latency and not one.quality.is_partial]
     if not streamed:
         return None
-    figure = _figure(8, 5)
+    figure = _figure(10, 5)
     panel = figure.subplots()
     for place, name in enumerate(dict.fromkeys(one.curve for one in streamed)):
         some = [one for one in streamed if one.curve == name]
@@ -124,7 +124,7 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
     panel.set_ylabel(label_of(points[0].metric) + ", %")
     panel.set_title(points[0].dataset, fontsize=11)
     panel.grid(color="0.9")
-    panel.legend(fontsize=8, frameon=False)
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)  # beside the points, which may be anywhere
     return figure
 
 
