@@ -91,11 +91,8 @@ def evaluate_model(
     if isinstance(metrics, str) or not metrics:
         raise ConfigError(f"metrics must be a list of names such as ['accuracy'], got {metrics!r}")
     names = [name if name == LATENCY else find_metric(name).name for name in metrics]
-    if is_streamed and (beam is not None or search is not None or nbest != 1):
-        raise ConfigError(
-            f"beam, search and nbest: expected none of them with is_streamed, as nothing is searched, got {beam!r}, "
-            f"{search!r} and {nbest!r}; say how to stream, such as stream={{'beam': 4}}"
-        )
+    if is_streamed:
+        _refuse_search(beam, search, nbest)
     if not examples:
         raise DataError("examples must hold at least one example, got none; is the file empty?")
     vocabulary = transducer.vocabulary_for(examples[0].tags)
@@ -122,6 +119,15 @@ def evaluate_model(
             own = _likelihood_notes(transducer, likelihoods) if name == _PERPLEXITY else notes
         scores += [_noted(score, own) for score in found]
     return Evaluation(scores, predictions, items, questions, streamed)
+
+
+def _refuse_search(beam: int | None, search: SearchName | None, nbest: int) -> None:
+    """Refuses settings of a search where streams are measured."""
+    if beam is not None or search is not None or nbest != 1:
+        raise ConfigError(
+            f"beam, search and nbest: expected none of them with is_streamed, as nothing is searched, got {beam!r}, "
+            f"{search!r} and {nbest!r}; say how to stream, such as stream={{'beam': 4}}"
+        )
 
 
 def scoring_unit(vocabulary: Vocabulary) -> str:
