@@ -76,8 +76,8 @@ def check_settings(trials: Sequence[Trial]) -> None:
     for one in trials:
         where = f"{one.table}: {one.system}"
         if one.tags and one.tags not in types_of(one.dataset):
-            raise ConfigError(f"{where}: {one.dataset} has no tag set {one.tags!r}; they are written like "
-                              f"{types_of(one.dataset)[0]!r}")  # fmt: skip
+            like = types_of(one.dataset)[0]
+            raise ConfigError(f"{where}: {one.dataset} has no tag set {one.tags!r}; they are written like {like!r}")
         if one.members or one.config_hash in seen:
             continue
         seen.add(one.config_hash)
