@@ -19,7 +19,7 @@ from unicodedata import normalize
 from experiments.packing import pack, unpack
 from ssnt.config import Config
 from ssnt.decode import Failure
-from ssnt.errors import ConfigError, DataError
+from ssnt.errors import ConfigError
 from ssnt.evaluation import Evaluation
 
 KEPT = 8
@@ -106,10 +106,7 @@ def unpacked(text: str) -> list[Answer]:
     Raises:
         DataError: It was not.
     """
-    plain = unpack(text)
-    if not _ANSWERS.fullmatch(plain):
-        raise DataError(f"answers: expected NAME:COUNT,...;..., got {plain[:40]!r}...")
-    return [_answer(one) for one in plain.split(";")]
+    return [_answer(one) for one in unpack(text, _ANSWERS).split(";")]
 
 
 def _answer(text: str) -> Answer:

@@ -14,7 +14,6 @@ from typing import Any
 
 from experiments.packing import pack, unpack
 from ssnt.data.references import PooledExample
-from ssnt.errors import DataError
 from ssnt.evaluation import Evaluation
 from ssnt.metrics import tabulate
 from ssnt.types import Example
@@ -60,10 +59,7 @@ def unpacked_values(text: str) -> list[float]:
     Raises:
         DataError: It was not.
     """
-    plain = unpack(text)
-    if not _VALUES.fullmatch(plain):
-        raise DataError(f"expected the values of sentences, got {plain[:40]!r}...")
-    return [int(one) / _UNIT for one in plain.split(",")]
+    return [int(one) / _UNIT for one in unpack(text, _VALUES).split(",")]
 
 
 def signs_of(

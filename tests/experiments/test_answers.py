@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import math
 import random
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -95,7 +96,7 @@ def test_what_is_packed_comes_back() -> None:
 
 @pytest.mark.parametrize("text", ["", "no", "not base 85 \x00", pack("0:x"), pack("0:1;;0:1,")])
 def test_what_was_not_packed_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match=r"expected a text that was packed|expected NAME:COUNT"):
+    with pytest.raises(DataError, match=r"expected a text that was packed|expected a text of the form"):
         unpacked(text)
 
 
@@ -210,7 +211,7 @@ def _check_answers(model: Transducer, report: Report) -> None:
     plain = evaluate_model(model, load("inflection/toy").dev, ["accuracy"])
     assert [one.prediction for one in found.items] == [one.prediction for one in plain.items]
     kept = report["answers"]
-    assert set(unpack(kept["dev"])) <= set("0123456789abcdef:,;")
+    assert unpack(kept["dev"], re.compile("[0-9a-f:,;]+"))
     assert unpacked(kept["dev"]) == answers_of(found)
     assert kept["accuracy"] == {part: report["row"][part] for part in ("dev", "test")}
     assert len(found.questions) == 16  # the second right form is of a question that is there
