@@ -23,7 +23,7 @@ from ssnt.pipeline import EnsembleTransducer, PerTagTransducer, Transducer
 from ssnt.types import UNK_ID, Example
 from transducers import make_config, make_vocabulary
 
-ARCHITECTURES = ("ssnt", "seq2seq", "attention", "adapted-seq2seq", "rnnt", "prefix-attention")
+ARCHITECTURES = ("ssnt", "seq2seq", "attention", "adapted-seq2seq", "rnnt", "prefix-attention", "joint-network")
 WITHOUT = ("seq2seq", "attention", "adapted-seq2seq")
 
 
@@ -43,7 +43,7 @@ def test_the_shapes_of_a_model_are_known_without_it(architecture: str):
     layers, yes_and_no = ((1, 1), (2, 1), (1, 2)), (False, True)
     kinds = itertools.product(yes_and_no, layers, (0, 5), ("bahdanau", "luong"), ("neural", "geometric"), yes_and_no)
     for bidirectional, (encoder_layers, decoder_layers), tags, attention, transition, tied in kinds:
-        has_skip = tied and architecture in ("ssnt", "rnnt", "prefix-attention")
+        has_skip = tied and architecture not in WITHOUT
         config = ModelConfig(
             src_vocab_size=9,
             tgt_vocab_size=8,
@@ -64,7 +64,7 @@ def test_the_shapes_of_a_model_are_known_without_it(architecture: str):
         tensors = build_model(config).state_dict()
         assert {name: tuple(one.shape) for name, one in tensors.items()} == expected_shapes(config)
         whole = [name for name, one in expected_specs(config).items() if one.dtype == "I64"]
-        assert whole == [LENGTH_SUMS] * (transition == "geometric" and architecture in ("ssnt", "prefix-attention"))
+        assert whole == [LENGTH_SUMS] * (transition == "geometric" and architecture not in (*WITHOUT, "rnnt"))
         assert ("word.tgt_weight" in expected_specs(config)) == (not tied)
 
 

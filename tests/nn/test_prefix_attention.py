@@ -12,8 +12,9 @@ from torch import Tensor
 from ssnt.config import ModelConfig
 from ssnt.errors import BackendError, ModelError
 from ssnt.nn import build_model
+from ssnt.nn.cell_grid import cell_word_grid
 from ssnt.nn.prefix_attention import PrefixAttentionSSNT, PrefixAttentionWords
-from ssnt.nn.prefix_grid import PrefixLogits, prefix_word_grid
+from ssnt.nn.prefix_grid import PrefixLogits
 from ssnt.types import Batch
 
 
@@ -120,7 +121,7 @@ def slow_grid(parts, targets, valid) -> Tensor:
 @pytest.mark.parametrize("chunk_bytes", [1, 900, 1 << 20])
 def test_chunks_of_any_size_and_scores_of_any_size(spread, chunk_bytes):
     parts, seen, targets, valid = random_logits(2, spread)
-    found = prefix_word_grid(PrefixLogits(*parts, seen), targets, valid, chunk_bytes)
+    found = cell_word_grid(PrefixLogits(*parts, seen), targets, valid, chunk_bytes)
     expected = slow_grid(parts, targets, valid)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
     upstream = torch.randn(valid.shape, dtype=torch.float64)
@@ -145,7 +146,7 @@ def test_gradcheck():
     parts, seen, targets, valid = random_logits(3, batch=2, rows=2, size=3, vocab=4)
     for chunk_bytes in (1, 1 << 20):
         assert torch.autograd.gradcheck(
-            lambda *given, size=chunk_bytes: prefix_word_grid(PrefixLogits(*given, seen), targets, valid, size), parts
+            lambda *given, size=chunk_bytes: cell_word_grid(PrefixLogits(*given, seen), targets, valid, size), parts
         )
 
 
@@ -153,7 +154,7 @@ def test_float32_with_large_scores_is_as_precise_as_float32_can_be():
     parts, seen, targets, valid = random_logits(4, 1.0)
     scores = (parts[0] * 1e4).detach().float()
     values = [scores, *(part.detach().float() for part in parts[1:])]
-    found = prefix_word_grid(PrefixLogits(*values, seen), targets, valid)
+    found = cell_word_grid(PrefixLogits(*values, seen), targets, valid)
     expected = slow_grid([value.double() for value in values], targets, valid)
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 
@@ -163,11 +164,11 @@ def test_a_banned_symbol_has_no_probability_and_no_gradient():
     banned = parts[2].detach().clone()
     banned[..., 0] = -math.inf
     parts = (parts[0], parts[1], banned.requires_grad_(), parts[3])
-    grid = prefix_word_grid(PrefixLogits(*parts, seen), targets.clamp(min=1), valid)
+    grid = cell_word_grid(PrefixLogits(*parts, seen), targets.clamp(min=1), valid)
     assert grid.isfinite().all()
     for gradient in torch.autograd.grad(grid.sum(), parts):
         assert gradient.isfinite().all()
-    grid = prefix_word_grid(PrefixLogits(*parts, seen), torch.zeros_like(targets), valid)
+    grid = cell_word_grid(PrefixLogits(*parts, seen), torch.zeros_like(targets), valid)
     assert (grid[valid] == -math.inf).all()
 
 

@@ -53,6 +53,9 @@ def _words(config: ModelConfig) -> Shapes:
     if config.architecture == "prefix-attention":
         shapes["word.context_weight"] = (vocab_size, src_size)
         shapes["word.query_weight"] = (src_size, hidden)
+    if config.architecture == "joint-network":
+        shapes["word.src_layer.weight"], shapes["word.src_layer.bias"] = (hidden, src_size), (hidden,)
+        shapes["word.tgt_layer.weight"], shapes["word.output_layer.weight"] = (hidden, hidden), (vocab_size, hidden)
     return shapes
 
 

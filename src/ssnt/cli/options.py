@@ -46,6 +46,7 @@ class ModelName(StrEnum):
     ADAPTED_SEQ2SEQ = "adapted-seq2seq"
     RNNT = "rnnt"
     PREFIX_ATTENTION = "prefix-attention"
+    JOINT_NETWORK = "joint-network"
 
 
 class EngineName(StrEnum):

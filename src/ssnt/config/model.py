@@ -12,7 +12,7 @@ from ssnt.types import UNK_ID
 
 Transition = Literal["neural", "geometric"]
 
-Architecture = Literal["ssnt", "seq2seq", "attention", "adapted-seq2seq", "rnnt", "prefix-attention"]
+Architecture = Literal["ssnt", "seq2seq", "attention", "adapted-seq2seq", "rnnt", "prefix-attention", "joint-network"]
 Attention = Literal["bahdanau", "luong"]
 
 VARIANTS = ("uniSSNT", "biSSNT", "uniSSNT+", "biSSNT+")
@@ -28,8 +28,8 @@ class ArchitectureConfig(Settings):
     """What a model is like before it is known how many symbols there are.
 
     Attributes:
-        architecture: ``ssnt`` (the paper's model), ``rnnt`` or ``prefix-attention`` (other models with an alignment),
-            or ``seq2seq``, ``attention`` or ``adapted-seq2seq`` (encoders with decoders, which have none).
+        architecture: ``ssnt`` (the paper's model), ``rnnt``, ``prefix-attention`` or ``joint-network`` (others with an
+            alignment), or ``seq2seq``, ``attention`` or ``adapted-seq2seq`` (encoders with decoders, which have none).
         attention: How ``attention`` scores source positions: ``bahdanau`` (additive) or ``luong`` (general).
         embed_size: Size of source and target embeddings.
         hidden_size: Size of every LSTM layer, in each direction.
@@ -37,8 +37,8 @@ class ArchitectureConfig(Settings):
         decoder_layers: Number of decoder layers.
         bidirectional: Whether the encoder reads both ways; if it does, the model cannot work online. Encoder-decoders
             cannot, whatever it is.
-        transition: ``neural`` (the paper's ``+`` models) or ``geometric``; for ``ssnt`` and ``prefix-attention``, and
-            without effect for all other architectures.
+        transition: ``neural`` (the paper's ``+`` models) or ``geometric``; without effect for ``rnnt`` and for models
+            without an alignment.
         transition_hidden_size: Hidden size of the neural transition; None for ``hidden_size``. Without effect where
             ``transition`` is.
         feature_size: Size of the tag embeddings.

@@ -103,6 +103,14 @@ class LogDecisions:
     log_shift: Tensor
 
 
+def possible(decisions: Decisions, src_lens: Tensor, live: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The log probabilities of emitting and shifting, none in padding and for prefixes that are not ``live`` (B, K)."""
+    xp = namespace(decisions.log_emit)
+    outside = xp.arange(decisions.log_emit.shape[2], device=src_lens.device) >= src_lens[:, None, None]
+    nowhere = outside if live is None else outside | ~live[..., None]
+    return decisions.log_emit.masked_fill(nowhere, -math.inf), decisions.log_shift.masked_fill(nowhere, -math.inf)
+
+
 class ModelColumns:
     """Columns of a model whose word logits are sums of a source and a prefix part.
 
@@ -138,10 +146,7 @@ class ModelColumns:
             self._log_norm.view(-1)[self._unsafe] = xp.logsumexp(self._cell_logits(rows, positions), dim=1)
         decisions = decide(self._log_norm)  # (B, K, I), both
         # Those of other prefixes were made too: to leave them out costs more, as the source would have to be copied.
-        outside = xp.arange(src_size, device=logits.device) >= source.src_lens[:, None, None]
-        nowhere = outside if live is None else outside | ~live[..., None]
-        self.log_emit = decisions.log_emit.masked_fill(nowhere, -math.inf)
-        self.log_shift = decisions.log_shift.masked_fill(nowhere, -math.inf)
+        self.log_emit, self.log_shift = possible(decisions, source.src_lens, live)
 
     def _find_unsafe(self) -> Tensor:
         """Cells whose product of exponentials may have lost something to underflow; see ``factored_softmax``."""

@@ -47,6 +47,10 @@ class PrefixState:
     recurrent: LSTMState
     output: Tensor
 
+    def of_sources(self, source: ModelSource) -> Tensor:
+        """The states of each source's prefixes, ``(B, K, Ht)``."""
+        return self.output.view(len(source.states), -1, self.output.shape[1])
+
 
 @dataclass(frozen=True)
 class Hearing:
@@ -122,7 +126,7 @@ class ModelScorer:
         if not model.word.is_factored:
             kind = type(model).__name__
             raise ModelError(f"model: a {kind} has a scorer of its own; use ssnt.decode.make_scorer(model)")
-        prefix_states = state.output.view(len(source.states), -1, state.output.shape[1])  # (B, K, Ht)
+        prefix_states = state.of_sources(source)
         logits = torch.nn.functional.linear(prefix_states, model.word.tgt_weight, model.word.bias)  # (B, K, V)
         return ModelColumns(
             source, logits, lambda log_norm: model.decisions_from(source.transition, prefix_states, log_norm), live
@@ -187,4 +191,8 @@ def make_scorer(model: Model) -> Any:
         from ssnt.decode.prefix_attention import PrefixAttentionScorer
 
         return PrefixAttentionScorer(model)
+    if model.config.architecture == "joint-network":
+        from ssnt.decode.joint_network import JointNetworkScorer
+
+        return JointNetworkScorer(model)
     return ModelScorer(cast(SSNT, model))

@@ -31,6 +31,10 @@ def _class_of(config: ModelConfig) -> type[Model]:
         from ssnt.nn.prefix_attention import PrefixAttentionSSNT
 
         return PrefixAttentionSSNT
+    if config.architecture == "joint-network":
+        from ssnt.nn.joint_network import JointNetworkSSNT
+
+        return JointNetworkSSNT
     from ssnt.nn.baselines import AdaptedSeq2Seq, AttentionSeq2Seq, Seq2Seq
 
     return {"seq2seq": Seq2Seq, "attention": AttentionSeq2Seq, "adapted-seq2seq": AdaptedSeq2Seq}[config.architecture]

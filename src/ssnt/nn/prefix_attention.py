@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ssnt.errors import ModelError
+from ssnt.nn.cell_grid import cell_word_grid, without_padding
 from ssnt.nn.joint import WordDistribution
 from ssnt.nn.model import SSNT
-from ssnt.nn.prefix_grid import PrefixLogits, prefix_word_grid
+from ssnt.nn.prefix_grid import PrefixLogits
 
 
 class PrefixAttentionWords(WordDistribution):
@@ -52,17 +53,12 @@ class PrefixAttentionWords(WordDistribution):
     ) -> Tensor:
         """Returns ``log p(y_j | i)``, (B, J, I), for states (B, I, Hs), (B, J, Ht), targets (B, J); zero in padding."""
         device = src_states.device
-        valid_columns = torch.arange(src_states.shape[1], device=device) < src_lens.to(device)[:, None]
-        valid_rows = torch.arange(tgt_states.shape[1], device=device) < tgt_lens.to(device)[:, None]
         with torch.autocast(device.type, enabled=False):
-            src_states, tgt_states = (self._widened(states) for states in (src_states, tgt_states))
-            # Padding may hold anything, even NaN, and NaN times zero is NaN.
-            src_states = torch.where(valid_columns[..., None], src_states, 0.0)
-            tgt_states = torch.where(valid_rows[..., None], tgt_states, 0.0)
+            src_states, columns = without_padding(self._widened(src_states), src_lens)
+            tgt_states, rows = without_padding(self._widened(tgt_states), tgt_lens)
             seen = torch.arange(1, src_states.shape[1] + 1, device=device).expand(len(src_states), -1)
             logits = self.logits(self.source_logits(src_states), self.values(src_states), src_states, tgt_states, seen)
-        symbols = torch.where(valid_rows, targets, 0).long()
-        return prefix_word_grid(logits, symbols, valid_rows[:, :, None] & valid_columns[:, None, :])
+        return cell_word_grid(logits, torch.where(rows, targets, 0).long(), rows[:, :, None] & columns[:, None, :])
 
     def source_logits(self, src_states: Tensor) -> Tensor:
         """The source part of the logits, ``W_h h_i``, (B, I, V)."""
