@@ -180,7 +180,7 @@ def test_settings_that_need_an_alignment_are_refused(architecture: str):
 
 
 def test_two_more_models_stream_in_one_direction():
-    for architecture in ("rnnt", "prefix-attention"):
+    for architecture in ("rnnt", "prefix-attention", "joint-network"):
         refusal = (
             rf"^stream: 'bi {architecture}' reads .* \(ssnt train --model {architecture} model.bidirectional=false\)"
         )

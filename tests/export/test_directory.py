@@ -118,7 +118,9 @@ def test_a_link_to_an_export_stays_a_link(tmp_path: Path):
     assert not (tmp_path / "a" / "encoder_step.onnx").exists()
 
 
-@pytest.mark.parametrize("architecture", ["seq2seq", "attention", "adapted-seq2seq", "prefix-attention"])
+@pytest.mark.parametrize(
+    "architecture", ["seq2seq", "attention", "adapted-seq2seq", "prefix-attention", "joint-network"]
+)
 def test_other_kinds_are_refused(tmp_path: Path, architecture: str):
     vocabulary, config = make_vocabulary(), make_config(architecture=architecture)
     torch.manual_seed(0)

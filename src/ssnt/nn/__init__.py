@@ -1,7 +1,8 @@
 """The paper's models: encoder, prefix decoder, word distribution, transition, and SSNT that joins them.
 
-Other architectures are beside it: ``baselines`` (encoders with decoders), ``rnnt`` and ``prefix_attention``. Training,
-searches and model directories see all of them as a :class:`Model`, and :func:`build_model` makes any of them.
+Other architectures are beside it: ``baselines`` (encoders with decoders), ``rnnt``, ``prefix_attention`` and
+``joint_network``. Training, searches and model directories see all of them as a :class:`Model`, and
+:func:`build_model` makes any of them.
 """
 
 from ssnt.nn.build import build_model

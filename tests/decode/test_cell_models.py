@@ -1,4 +1,4 @@
-"""Searches with attention over the source prefix, against enumeration; streams, which remember what they read."""
+"""Searches of models whose word logits do not split, against enumeration; their streams, and what these remember."""
 
 from __future__ import annotations
 
@@ -12,41 +12,44 @@ from decoding import SRC_VOCAB, all_outputs, random_model, random_sources, take
 from ssnt.config import ModelConfig
 from ssnt.decode import ModelScorer, SearchOptions, StreamOptions, decode, make_scorer, open_streams
 from ssnt.decode.align import align
+from ssnt.decode.cell_columns import CellColumns
 from ssnt.decode.ensemble import EnsembleScorer
+from ssnt.decode.joint_network import JointNetworkScorer
 from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
 from ssnt.decode.path import path_search
-from ssnt.decode.prefix_attention import PrefixAttentionColumns, PrefixAttentionScorer
+from ssnt.decode.prefix_attention import PrefixAttentionScorer
 from ssnt.decode.rows import Growing, join
 from ssnt.decode.sample import sample
 from ssnt.errors import ModelError
-from ssnt.nn import build_model
-from ssnt.nn.prefix_attention import PrefixAttentionSSNT
+from ssnt.nn import SSNT, build_model
 from ssnt.pipeline import Transducer
 from ssnt.types import EOS_ID, Batch
 from transducers import make_config, make_vocabulary
 
 LENGTHS = [4, 1, 3, 2]
+EVERY = pytest.mark.parametrize("architecture", ["prefix-attention", "joint-network"])
 
 
-def make(seed: int = 0, *, vocab: int = 4, scale: float = 3.0, **settings) -> PrefixAttentionSSNT:
+def make(architecture: str, seed: int = 0, *, vocab: int = 4, scale: float = 3.0, **settings) -> SSNT:
     torch.manual_seed(seed)
     sizes = {"src_vocab_size": SRC_VOCAB, "tgt_vocab_size": vocab, "embed_size": 4, "hidden_size": 5}
-    settings = {"architecture": "prefix-attention", "bidirectional": False, **sizes, **settings}
+    settings = {"architecture": architecture, "bidirectional": False, **sizes, **settings}
     model = build_model(ModelConfig(**settings)).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)
     model.prepare([4, 3], [3, 3])
-    assert isinstance(model, PrefixAttentionSSNT)
+    assert isinstance(model, SSNT)
     return model
 
 
+@EVERY
 @pytest.mark.parametrize("end", ["any", "last"])
 @pytest.mark.parametrize("settings", [{}, {"bidirectional": True}, {"transition": "geometric"}])
-def test_searches_find_what_enumeration_finds(end, settings):
+def test_searches_find_what_enumeration_finds(architecture, end, settings):
     for seed in range(3):
-        model, batch = make(seed, **settings), random_sources(seed, LENGTHS)
+        model, batch = make(architecture, seed, **settings), random_sources(seed, LENGTHS)
         scorer = make_scorer(model)
         options = SearchOptions(beam=200, max_length=3, nbest=5, end=end)
         marginal, paths = marginal_search(scorer, batch, options), path_search(scorer, batch, options)
@@ -59,10 +62,11 @@ def test_searches_find_what_enumeration_finds(end, settings):
             assert paths[b][0].log_prob == pytest.approx(best.log_path, abs=1e-9)
 
 
+@EVERY
 @pytest.mark.parametrize("end", ["any", "last"])
-def test_online_search_finds_what_enumeration_finds(end):
+def test_online_search_finds_what_enumeration_finds(architecture, end):
     for seed in range(3):
-        model, batch = make(seed), random_sources(seed, LENGTHS)
+        model, batch = make(architecture, seed), random_sources(seed, LENGTHS)
         options = SearchOptions(beam=200, max_length=3, nbest=5, end=end)
         found = online_search(make_scorer(model), batch, options, max_emissions=3)
         for b, hypotheses in enumerate(found):
@@ -71,10 +75,11 @@ def test_online_search_finds_what_enumeration_finds(end):
             np.testing.assert_allclose([h.log_prob for h in hypotheses], [t.log_prob for t in truth[:5]], atol=1e-9)
 
 
+@EVERY
 @pytest.mark.parametrize("chunk_bytes", [1, 700, 1 << 20])
 @pytest.mark.parametrize("kept_bytes", [0, 1 << 20])
-def test_columns_are_the_same_in_chunks_and_kept_or_not(chunk_bytes, kept_bytes):
-    model, batch = make(4, vocab=6), random_sources(4, LENGTHS)
+def test_columns_are_the_same_in_chunks_and_kept_or_not(architecture, chunk_bytes, kept_bytes):
+    model, batch = make(architecture, 4, vocab=6), random_sources(4, LENGTHS)
     scorer = make_scorer(model)
     source = scorer.read(batch)
     items = torch.arange(4).repeat_interleave(3)
@@ -82,7 +87,8 @@ def test_columns_are_the_same_in_chunks_and_kept_or_not(chunk_bytes, kept_bytes)
     live = torch.ones(4, 3, dtype=torch.bool)
     live[1, 2] = False
     whole = scorer.columns(source, state, live)
-    parts = PrefixAttentionColumns(model, source, state.output, live, chunk_bytes, kept_bytes)
+    decisions = model.transition.log_grid_from(source.transition, state.of_sources(source))
+    parts = CellColumns(whole._logits, decisions, source, live, chunk_bytes, kept_bytes)
     assert (parts.log_emit[1, 2] == -torch.inf).all()
     weights = torch.randn(4, 3, 4, dtype=torch.float64)
     prefixes, symbols = torch.tensor([[2, 0, 1, 1]] * 4), torch.randint(6, (4, 4))
@@ -113,9 +119,10 @@ def push_all(streams, sources):
     return written
 
 
+@EVERY
 @pytest.mark.parametrize("end", ["any", "last"])
-def test_streams_write_what_online_search_finds(end):
-    model, batch = make(5, vocab=6), random_sources(5, [7, 3, 1, 9])
+def test_streams_write_what_online_search_finds(architecture, end):
+    model, batch = make(architecture, 5, vocab=6), random_sources(5, [7, 3, 1, 9])
     scorer = make_scorer(model)
     expected = online_search(scorer, batch, SearchOptions(beam=4, max_length_ratio=100.0, end=end))
     streams = open_streams(scorer, 4, StreamOptions(beam=4, end=end))
@@ -126,8 +133,9 @@ def test_streams_write_what_online_search_finds(end):
         assert hypotheses[0].log_prob == pytest.approx(expected[b][0].log_prob, abs=1e-9)
 
 
-def test_a_stream_goes_on_from_what_was_saved():
-    model, source = make(6, vocab=6), random_sources(6, [9]).src[0, :-1].tolist()
+@EVERY
+def test_a_stream_goes_on_from_what_was_saved(architecture):
+    model, source = make(architecture, 6, vocab=6), random_sources(6, [9]).src[0, :-1].tolist()
     scorer = make_scorer(model)
     first, second = (open_streams(scorer, 1, StreamOptions(beam=3)) for _ in range(2))
     for symbol in source[:5]:
@@ -141,12 +149,15 @@ def test_a_stream_goes_on_from_what_was_saved():
         assert first.push([symbol]) == second.push([symbol])
     one, other = first.finish()[0][0], second.finish()[0][0]
     assert (one.symbols, one.log_prob) == (other.symbols, other.log_prob)
-    with pytest.raises(ModelError, match="do not fit"):
-        open_streams(make_scorer(make(6, vocab=5)), 1, StreamOptions(beam=3)).load_state_dict(first.state_dict())
-    with pytest.raises(ModelError, match="do not fit"):
-        open_streams(ModelScorer(random_model(6, vocab=6)), 1, StreamOptions(beam=3)).load_state_dict(
-            first.state_dict()
-        )
+
+
+def test_a_stream_refuses_what_another_model_has_read():
+    first = open_streams(make_scorer(make("prefix-attention", 6, vocab=6)), 1, StreamOptions(beam=3))
+    first.push([4])
+    fewer_words, without_attention = make("prefix-attention", 6, vocab=5), random_model(6, vocab=6)
+    for other in (fewer_words, without_attention):
+        with pytest.raises(ModelError, match="do not fit"):
+            open_streams(make_scorer(other), 1, StreamOptions(beam=3)).load_state_dict(first.state_dict())
 
 
 def test_rows_that_grow():
@@ -162,8 +173,9 @@ def test_rows_that_grow():
     ]
 
 
-def test_samples_alignments_and_ensembles():
-    model, batch = make(8), random_sources(8, [3, 2])
+@EVERY
+def test_samples_alignments_and_ensembles(architecture):
+    model, batch = make(architecture, 8), random_sources(8, [3, 2])
     scorer = make_scorer(model)
     for row in sample(scorer, batch, 20, SearchOptions(max_length=3), seed=1):
         assert len({h.symbols for h in row}) > 1
@@ -181,8 +193,9 @@ def test_samples_alignments_and_ensembles():
             assert [h.symbols for h in hypotheses] == [t.symbols for t in truth[:3]]
 
 
-def test_tags_reach_streams():
-    model = make(10, feature_vocab_size=5, feature_size=3)
+@EVERY
+def test_tags_reach_streams(architecture):
+    model = make(architecture, 10, feature_vocab_size=5, feature_size=3)
     source = random_sources(10, [4])
     tags = torch.tensor([[1, 3]])
     batch = Batch(source.src, source.src_lens, features=tags)
@@ -193,22 +206,26 @@ def test_tags_reach_streams():
     assert (*written, *streams.finish()[0][0].symbols) == expected.symbols
 
 
-def test_the_plain_scorer_refuses_it():
-    model, batch = make(), random_sources(0, [3])
+@EVERY
+def test_the_plain_scorer_refuses_it(architecture):
+    model, batch = make(architecture), random_sources(0, [3])
     scorer = ModelScorer(model)
     source = scorer.read(batch)
     with pytest.raises(ModelError, match="make_scorer"):
         scorer.columns(source, scorer.start(source))
     with pytest.raises(ModelError, match="PrefixAttentionSSNT"):
         PrefixAttentionScorer(random_model(0))
+    with pytest.raises(ModelError, match="JointNetworkSSNT"):
+        JointNetworkScorer(random_model(0))
     with pytest.raises(ModelError, match="one symbol at a time"):
-        make_scorer(make(bidirectional=True)).listen(1)
+        make_scorer(make(architecture, bidirectional=True)).listen(1)
     assert decode(model, [[4, 5]], search="online")[0][0].is_complete
 
 
+@EVERY
 @pytest.mark.parametrize("settings", [{}, {"bidirectional": True}, {"tie_target_embedding": True, "embed_size": 6}])
-def test_a_model_directory_gives_the_same_model_back(tmp_path, settings):
-    vocabulary, config = make_vocabulary(), make_config(architecture="prefix-attention", **settings)
+def test_a_model_directory_gives_the_same_model_back(architecture, tmp_path, settings):
+    vocabulary, config = make_vocabulary(), make_config(architecture=architecture, **settings)
     model = build_model(ModelConfig(**config.model.model_dump(), **vocabulary.model_sizes())).eval()
     before = Transducer(model, vocabulary, config, {"scores": {"dev": []}, "data": {}})
     before.save_pretrained(tmp_path / "model")
@@ -218,8 +235,9 @@ def test_a_model_directory_gives_the_same_model_back(tmp_path, settings):
         assert (one.text, one.log_prob) == (other.text, other.log_prob)
 
 
-def test_a_search_goes_on_under_autocast():
-    model = make(3).float()
+@EVERY
+def test_a_search_goes_on_under_autocast(architecture):
+    model = make(architecture, 3).float()
     options = SearchOptions(beam=3, max_length=4, nbest=2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = decode(model, [[3, 4, 3], [4]], "marginal", options)
