@@ -64,7 +64,7 @@ def test_the_shapes_of_a_model_are_known_without_it(architecture: str):
         tensors = build_model(config).state_dict()
         assert {name: tuple(one.shape) for name, one in tensors.items()} == expected_shapes(config)
         whole = [name for name, one in expected_specs(config).items() if one.dtype == "I64"]
-        assert whole == [LENGTH_SUMS] * (transition == "geometric" and architecture not in (*WITHOUT, "rnnt"))
+        assert whole == [LENGTH_SUMS] * (transition == "geometric" and config.has_transition)
         assert ("word.tgt_weight" in expected_specs(config)) == (not tied)
 
 
@@ -179,7 +179,7 @@ def test_settings_that_need_an_alignment_are_refused(architecture: str):
     Config.model_validate({"model": {"architecture": architecture}, "training": {"end": "last"}})
 
 
-def test_two_more_models_stream_in_one_direction():
+def test_models_beside_the_paper_s_stream_in_one_direction():
     for architecture in ("rnnt", "prefix-attention", "joint-network"):
         refusal = (
             rf"^stream: 'bi {architecture}' reads .* \(ssnt train --model {architecture} model.bidirectional=false\)"

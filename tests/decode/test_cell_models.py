@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import numpy as np
@@ -149,6 +150,32 @@ def test_a_stream_goes_on_from_what_was_saved(architecture):
         assert first.push([symbol]) == second.push([symbol])
     one, other = first.finish()[0][0], second.finish()[0][0]
     assert (one.symbols, one.log_prob) == (other.symbols, other.log_prob)
+
+
+def test_a_stream_of_a_joint_network_remembers_no_more_as_it_reads():
+    scorer = make_scorer(make("joint-network", 6))
+    hearing = scorer.listen(2)
+    sizes = []
+    for _ in range(3):
+        _, hearing = scorer.hear(torch.tensor([4, 5]), hearing)
+        sizes.append([one.numel() for one in (hearing.encoder.hidden, hearing.encoder.cell)])
+    assert sizes[0] == sizes[2]
+    assert {field.name for field in dataclasses.fields(hearing)} == {"encoder", "condition"}
+
+
+@EVERY
+def test_columns_are_those_of_training_under_autocast(architecture):
+    model, batch = make(architecture, 4, vocab=6).float(), random_sources(4, [4])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scorer = make_scorer(model)
+        source = scorer.read(batch)
+        columns = scorer.columns(source, scorer.start(source))
+        found = columns.log_word(torch.zeros(1, 6, dtype=torch.int64), torch.arange(6)[None])
+        empty = model.decoder(torch.zeros(1, 1, dtype=torch.int64))
+        for symbol in range(6):
+            tgt = torch.tensor([[symbol]])
+            expected = model.word.log_grid(source.states, empty, tgt, batch.src_lens, torch.tensor([1]))
+            torch.testing.assert_close(found[0, symbol], expected[0, 0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_stream_refuses_what_another_model_has_read():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from itertools import combinations_with_replacement
 from typing import Any
 
 import pytest
@@ -60,7 +60,7 @@ def slow_loss(model: SSNT, pair: Batch, end: str) -> Tensor:
     words, grid = slow_words(model, pair), model.grid(pair)
     emit, shift = grid.log_emit[0], grid.log_shift[0]
     scores = []
-    for alignment in combinations_with_replacement(range(words.shape[1]), words.shape[0]):
+    for alignment in itertools.combinations_with_replacement(range(words.shape[1]), words.shape[0]):
         if end == "last" and alignment[-1] != words.shape[1] - 1:
             continue
         score, at = 0.0, 0
@@ -123,13 +123,13 @@ def random_logits(
 
     src, tgt = draw(batch, size, vocab), draw(batch, rows, vocab)
     if architecture == "prefix-attention":
-        parts = draw(batch, rows, size), src, tgt, draw(batch, size, vocab)
+        parts = src, tgt, draw(batch, rows, size), draw(batch, size, vocab)
         seen = torch.arange(1, size + 1).expand(batch, -1)
 
         def kind(*given: Tensor) -> PrefixLogits:
             return PrefixLogits(*given, seen)
     else:
-        parts = draw(batch, size, hidden), draw(batch, rows, hidden), src, tgt, draw(vocab, hidden)
+        parts = src, tgt, draw(batch, size, hidden), draw(batch, rows, hidden), draw(vocab, hidden)
         kind = JointLogits
     targets = torch.randint(vocab, (batch, rows), generator=generator)
     lens = (torch.randint(1, most + 1, (batch,), generator=generator) for most in (size, rows))
@@ -168,9 +168,9 @@ def test_chunks_cover_every_row_once():
     for batch, rows in ((1, 1), (3, 4), (5, 2), (0, 3)):
         for chunk_bytes in (1, 500, 900, 1500, 4000, 1 << 20):
             count = torch.zeros(batch, rows)
-            for pairs, some in cut_rows(batch, rows, 440, chunk_bytes):
-                count[pairs, some] += 1
-                taken = (pairs.stop - pairs.start) * (some.stop - some.start)
+            for chunk in cut_rows(batch, rows, 440, chunk_bytes):
+                count[chunk.pairs, chunk.rows] += 1
+                taken = (chunk.pairs.stop - chunk.pairs.start) * (chunk.rows.stop - chunk.rows.start)
                 assert taken == 1 or taken * 440 <= chunk_bytes
             assert (count == 1).all()
 
@@ -180,7 +180,7 @@ def test_a_chunk_counts_the_bytes_of_its_logits_and_of_what_is_beside_them(archi
     kind, parts, _, _ = random_logits(architecture, 0)
     row = 5 * (6 + beside_logits) * 8  # I positions, V symbols, numbers of 8 bytes
     chunks = list(kind(*parts).chunks(2 * row))
-    assert {rows.stop - rows.start for _, rows in chunks} == {2}
+    assert {chunk.rows.stop - chunk.rows.start for chunk in chunks} == {2}
     assert len(chunks) == 6
 
 
@@ -194,9 +194,10 @@ def test_gradcheck(architecture):
 
 
 @EVERY
-def test_float32_with_large_numbers_is_as_precise_as_float32_can_be(architecture):
+@pytest.mark.parametrize("place", [0, 1, 2])  # source part, target part, scores or hidden units
+def test_float32_with_large_numbers_is_as_precise_as_float32_can_be(architecture, place):
     kind, parts, targets, valid = random_logits(architecture, 4)
-    values = [(parts[0] * 1e4).detach().float(), *(part.detach().float() for part in parts[1:])]
+    values = [(part * (1e4 if at == place else 1.0)).detach().float() for at, part in enumerate(parts)]
     found = cell_word_grid(kind(*values), targets, valid)
     expected = slow_grid(kind(*(value.double() for value in values)), targets, valid)
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
@@ -205,10 +206,10 @@ def test_float32_with_large_numbers_is_as_precise_as_float32_can_be(architecture
 @EVERY
 def test_a_banned_symbol_has_no_probability_and_no_gradient(architecture):
     kind, parts, targets, valid = random_logits(architecture, 5)
-    place = 2 if architecture == "prefix-attention" else 3  # of the target part
-    banned = parts[place].detach().clone()
+    src, tgt, *others = parts
+    banned = tgt.detach().clone()
     banned[..., 0] = -math.inf
-    parts = (*parts[:place], banned.requires_grad_(), *parts[place + 1 :])
+    parts = (src, banned.requires_grad_(), *others)
     grid = cell_word_grid(kind(*parts), targets.clamp(min=1), valid)
     assert grid.isfinite().all()
     for gradient in torch.autograd.grad(grid.sum(), parts):
@@ -245,6 +246,13 @@ def test_earlier_source_states_are_attended_to_or_not(make_batch, architecture, 
     assert ((grids[0] != grids[1])[..., 1:] == looks_back).all()
 
 
+def test_single_states_give_what_the_grid_has(make_batch):
+    model, batch = make("joint-network", 7), make_batch([(5, 3), (5, 3)])
+    h, s = model.encode(batch).states, model.decoder(batch.tgt)
+    for b, i, j in itertools.product(range(2), range(5), range(3)):
+        torch.testing.assert_close(model.word.log_probs(h[b, i], s[b, j]), cell(model.word, h[b], s[b], i, j))
+
+
 def test_what_a_prefix_says_depends_on_the_position(make_batch):
     """Odds between two prefixes are the same at all positions where logits split, and here they are not."""
     plain, joint = (make(name, 7) for name in ("ssnt", "joint-network"))
@@ -264,20 +272,28 @@ def test_padding_may_hold_anything(make_batch, architecture, side):
     lens = {"source": batch.src_lens, "target": batch.tgt_lens}[side]
     dirty = states[side].clone()
     dirty[torch.arange(dirty.shape[1]) >= lens[:, None]] = math.nan
-    clean, found = (
-        model.word.log_grid(one["source"], one["target"], batch.tgt, batch.src_lens, batch.tgt_lens)
-        for one in (states, states | {side: dirty})
-    )
-    torch.testing.assert_close(found, clean, rtol=0, atol=0)
+    grids, gradients = [], []
+    for one in (states, states | {side: dirty}):
+        given = [part.detach().requires_grad_() for part in (one["source"], one["target"])]
+        grids.append(model.word.log_grid(*given, batch.tgt, batch.src_lens, batch.tgt_lens))
+        gradients.append(torch.autograd.grad(grids[-1].sum(), [*given, *model.word.parameters()]))
+    torch.testing.assert_close(*grids, rtol=0, atol=0)
+    for clean, found in zip(*gradients, strict=True):
+        torch.testing.assert_close(found, clean, rtol=0, atol=0)
 
 
 @EVERY
-def test_bfloat16_words_are_normalised_in_float32(make_batch, architecture):
-    model, batch = make(architecture, 9, scale=1.0).float(), make_batch()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        grid = model.grid(batch)
-    assert grid.log_word.dtype == torch.float32
-    torch.testing.assert_close(grid.log_word, model.grid(batch).log_word, rtol=0.05, atol=0.05)
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
+def test_words_are_computed_in_float32_under_autocast(make_batch, architecture, narrow):
+    model, batch = make(architecture, 9).float(), make_batch()
+    model.word.src_weight.data *= 1e6  # logits that float16 cannot hold
+    states = model.encode(batch).states, model.decoder(batch.tgt)
+    given = batch.tgt, batch.src_lens, batch.tgt_lens
+    with torch.autocast("cpu", dtype=narrow):
+        found = model.word.log_grid(*states, *given)
+        cells = model.word.cell_logits(*states)
+    assert {part.dtype for part in cells.parts} <= {torch.float32, torch.int64}
+    torch.testing.assert_close(found, model.word.log_grid(*states, *given), rtol=0, atol=0)
 
 
 @EVERY

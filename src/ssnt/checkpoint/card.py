@@ -172,7 +172,7 @@ def _settings(config: Config, metrics: Mapping[str, Any]) -> str:
         "hidden size": model.hidden_size,
         "embedding size": model.embed_size,
         "layers (encoder, decoder)": f"{model.encoder_layers}, {model.decoder_layers}",
-        **({"transition": model.transition} if model.has_alignment and model.architecture != "rnnt" else {}),
+        **({"transition": model.transition} if model.has_transition else {}),
         "dropout (input, output)": f"{model.input_dropout}, {model.output_dropout}",
         "optimiser": f"{config.optimiser.name}, learning rate {config.optimiser.learning_rate}",
         "batch": config.batch.size,

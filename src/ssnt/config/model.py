@@ -32,7 +32,7 @@ class ArchitectureConfig(Settings):
             alignment), or ``seq2seq``, ``attention`` or ``adapted-seq2seq`` (encoders with decoders, which have none).
         attention: How ``attention`` scores source positions: ``bahdanau`` (additive) or ``luong`` (general).
         embed_size: Size of source and target embeddings.
-        hidden_size: Size of every LSTM layer, in each direction.
+        hidden_size: Size of every LSTM layer, in each direction, and of the hidden layer of ``joint-network``.
         encoder_layers: Number of encoder layers.
         decoder_layers: Number of decoder layers.
         bidirectional: Whether the encoder reads both ways; if it does, the model cannot work online. Encoder-decoders
@@ -110,6 +110,11 @@ class ArchitectureConfig(Settings):
     def has_alignment(self) -> bool:
         """Whether the model walks along the source: if not, it cannot align, stream or search paths."""
         return self.architecture not in _WITHOUT_ALIGNMENT
+
+    @property
+    def has_transition(self) -> bool:
+        """Whether emitting or reading on is decided as ``transition`` says."""
+        return self.has_alignment and self.architecture != "rnnt"
 
 
 def named_settings(name: str) -> dict[str, Any]:

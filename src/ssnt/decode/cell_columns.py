@@ -8,15 +8,19 @@ Axes: ``B`` sources, ``K`` prefixes, ``I`` source positions, ``V`` symbols, ``P`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import abstractmethod
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
-from ssnt.decode.columns import Decisions, FactoredSource, possible
+from ssnt.decode.columns import Decisions, FactoredSource, possible_decisions
+from ssnt.decode.model_scorer import ModelScorer, ModelSource, PrefixState
 from ssnt.decode.scorer import TopWords, top_words
-from ssnt.nn.cell_grid import CHUNK_BYTES, CellLogits
+from ssnt.errors import ModelError
+from ssnt.nn import SSNT
+from ssnt.nn.cell_grid import CHUNK_BYTES, CellLogits, Chunk
+from ssnt.nn.cell_words import CellWords
 
 KEPT_BYTES = 64 << 20
 """Log probabilities of columns that are kept for several questions about them."""
@@ -44,39 +48,43 @@ class CellColumns:
         kept_bytes: int = KEPT_BYTES,
     ) -> None:
         self._logits, self._chunk_bytes = logits, chunk_bytes
-        self.log_emit, self.log_shift = possible(decisions, source.src_lens, live)
-        self._kept: list[_Chunk] | None = None
+        decisions = possible_decisions(decisions, source.src_lens, live)
+        self.log_emit, self.log_shift = decisions.log_emit, decisions.log_shift
+        self._kept: list[Tensor] | None = None
+        self._chunks = list(logits.chunks(chunk_bytes))
         if self.log_emit.numel() * self._vocab_size * self.log_emit.element_size() <= kept_bytes:
-            self._kept = list(self._computed())
+            self._kept = [self._computed(chunk) for chunk in self._chunks]
 
     @property
     def _vocab_size(self) -> int:
-        return self._logits.vocab_size
+        return self._logits.src.shape[2]
 
-    def _chunks(self) -> Iterator[_Chunk]:
-        return self._computed() if self._kept is None else iter(self._kept)
+    def _log_probs(self, number: int) -> Tensor:
+        """All distributions of a chunk, ``(b, k, I, V)``."""
+        return self._computed(self._chunks[number]) if self._kept is None else self._kept[number]
 
-    def _computed(self) -> Iterator[_Chunk]:
-        for pairs, rows in self._logits.chunks(self._chunk_bytes):
-            logits, _ = self._logits.of_chunk(pairs, rows)
-            yield _Chunk(pairs, rows, logits.log_softmax(dim=3, dtype=self.log_emit.dtype))  # wide under autocast too
+    def _computed(self, chunk: Chunk) -> Tensor:
+        with torch.autocast(self.log_emit.device.type, enabled=False):  # as precise as in training
+            return self._logits.of_chunk(chunk).logits.log_softmax(dim=3)
 
     def log_mixture(self, log_weights: Tensor) -> Tensor:
         """``log sum_i weight_i p(v | i)`` for all symbols, ``(B, K, V)``."""
         parts = log_weights.new_empty(*log_weights.shape[:2], self._vocab_size)
-        for chunk in self._chunks():
-            weighted = chunk.log_probs + log_weights[chunk.pairs, chunk.rows, :, None]
+        for number, chunk in enumerate(self._chunks):
+            weighted = self._log_probs(number) + log_weights[chunk.pairs, chunk.rows, :, None]
             parts[chunk.pairs, chunk.rows] = torch.logsumexp(weighted, dim=2)
         return parts
 
     def log_word(self, prefixes: Tensor, symbols: Tensor) -> Tensor:
         """``log p(symbol | i)`` at all positions, ``(B, M, I)``."""
         found = self.log_emit.new_empty(*prefixes.shape, self.log_emit.shape[2])
-        for chunk in self._chunks():
+        for number, chunk in enumerate(self._chunks):
             asked = prefixes[chunk.pairs]
             items, order = ((asked >= chunk.rows.start) & (asked < chunk.rows.stop)).nonzero(as_tuple=True)
-            places = asked[items, order] - chunk.rows.start
-            found[chunk.pairs][items, order] = chunk.log_probs[items, places, :, symbols[chunk.pairs][items, order]]
+            if len(items):
+                places = asked[items, order] - chunk.rows.start
+                words = symbols[chunk.pairs][items, order]
+                found[chunk.pairs][items, order] = self._log_probs(number)[items, places, :, words]
         return found
 
     def log_words(self, rows: Tensor, positions: Tensor) -> Tensor:
@@ -84,12 +92,13 @@ class CellColumns:
         found = self.log_emit.new_empty(len(rows), self._vocab_size)
         width = self.log_emit.shape[1]
         items, prefixes = rows // width, rows % width
-        for chunk in self._chunks():
+        for number, chunk in enumerate(self._chunks):
             is_here = (items >= chunk.pairs.start) & (items < chunk.pairs.stop)
             is_here &= (prefixes >= chunk.rows.start) & (prefixes < chunk.rows.stop)
             which = is_here.nonzero()[:, 0]
-            at = items[which] - chunk.pairs.start, prefixes[which] - chunk.rows.start, positions[which]
-            found[which] = chunk.log_probs[at]
+            if len(which):
+                at = items[which] - chunk.pairs.start, prefixes[which] - chunk.rows.start, positions[which]
+                found[which] = self._log_probs(number)[at]
         return found
 
     def log_top(self, rows: Tensor, positions: Tensor, blocked: Tensor, count: int) -> TopWords:
@@ -97,10 +106,28 @@ class CellColumns:
         return top_words(self.log_words(rows, positions), blocked, count)
 
 
-@dataclass(frozen=True)
-class _Chunk:
-    """Some prefixes of some sources, with all their distributions, ``(b, k, I, V)``."""
+class CellScorer(ModelScorer):
+    """A model whose word logits do not split, as the searches see it; each kind of model has its own."""
 
-    pairs: slice
-    rows: slice
-    log_probs: Tensor
+    _kind: ClassVar[type[SSNT]]
+    model: SSNT
+
+    def __init__(self, model: Any) -> None:
+        if not isinstance(model, self._kind):
+            raise ModelError(f"model: expected a {self._kind.__name__}, got {type(model).__name__}")
+        super().__init__(model)
+
+    def columns(  # type: ignore[override]  # columns of its own
+        self, source: ModelSource, state: PrefixState, live: Tensor | None = None
+    ) -> CellColumns:
+        """The columns of the ``B * K`` rows of a state; rows that are not ``live`` ``(B, K)`` have no probability."""
+        states = state.of_sources(source)
+        decisions = self.model.transition.log_grid_from(source.transition, states)
+        return CellColumns(self._cell_logits(source, states), decisions, source, live)
+
+    @abstractmethod
+    def _cell_logits(self, source: Any, prefix_states: Tensor) -> CellLogits:
+        """What the logits of all cells are made of, for a source of its own and states of prefixes (B, K, Ht)."""
+
+    def _source_logits(self, states: Tensor) -> Tensor:
+        return cast(CellWords, self.model.word).source_logits(states)

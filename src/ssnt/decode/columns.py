@@ -103,12 +103,13 @@ class LogDecisions:
     log_shift: Tensor
 
 
-def possible(decisions: Decisions, src_lens: Tensor, live: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The log probabilities of emitting and shifting, none in padding and for prefixes that are not ``live`` (B, K)."""
+def possible_decisions(decisions: Decisions, src_lens: Tensor, live: Tensor | None) -> LogDecisions:
+    """The decisions, without probability in padding and for prefixes that are not ``live`` (B, K)."""
     xp = namespace(decisions.log_emit)
     outside = xp.arange(decisions.log_emit.shape[2], device=src_lens.device) >= src_lens[:, None, None]
     nowhere = outside if live is None else outside | ~live[..., None]
-    return decisions.log_emit.masked_fill(nowhere, -math.inf), decisions.log_shift.masked_fill(nowhere, -math.inf)
+    log_emit, log_shift = (one.masked_fill(nowhere, -math.inf) for one in (decisions.log_emit, decisions.log_shift))
+    return LogDecisions(log_emit, log_shift)
 
 
 class ModelColumns:
@@ -144,9 +145,9 @@ class ModelColumns:
         if len(self._unsafe):
             rows, positions = self._unsafe // src_size, self._unsafe % src_size
             self._log_norm.view(-1)[self._unsafe] = xp.logsumexp(self._cell_logits(rows, positions), dim=1)
-        decisions = decide(self._log_norm)  # (B, K, I), both
-        # Those of other prefixes were made too: to leave them out costs more, as the source would have to be copied.
-        self.log_emit, self.log_shift = possible(decisions, source.src_lens, live)
+        # Those of other prefixes are made too: to leave them out costs more, as the source would have to be copied.
+        decisions = possible_decisions(decide(self._log_norm), source.src_lens, live)
+        self.log_emit, self.log_shift = decisions.log_emit, decisions.log_shift
 
     def _find_unsafe(self) -> Tensor:
         """Cells whose product of exponentials may have lost something to underflow; see ``factored_softmax``."""

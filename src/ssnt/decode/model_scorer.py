@@ -101,9 +101,13 @@ class ModelScorer:
         """Wraps encoder states ``(B, I, Hs)`` that were made elsewhere, such as one position of a stream."""
         inside = torch.arange(states.shape[1], device=states.device) < src_lens.to(states.device)[:, None]
         states = torch.where(inside[..., None], states, 0.0)
-        logits = torch.nn.functional.linear(states, self.model.word.src_weight)  # (B, I, V)
+        logits = self._source_logits(states)
         transition = self.model.transition.source_half(states)
         return ModelSource(src_lens.to(states.device), SourceWords.of(logits), states, condition, transition)
+
+    def _source_logits(self, states: Tensor) -> Tensor:
+        """The source's part of the word logits, ``(B, I, V)``."""
+        return torch.nn.functional.linear(states, self.model.word.src_weight)
 
     def start(self, source: ModelSource) -> PrefixState:
         """The state of the empty prefix, one row a source."""

@@ -9,16 +9,15 @@ an input symbol, grow with what has been read. Those of the other models do not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ssnt.decode.cell_columns import CellColumns
-from ssnt.decode.model_scorer import Hearing, ModelScorer, ModelSource, PrefixState
+from ssnt.decode.cell_columns import CellScorer
+from ssnt.decode.model_scorer import Hearing, ModelScorer, ModelSource
 from ssnt.decode.rows import Growing
-from ssnt.errors import ModelError
 from ssnt.nn.prefix_attention import PrefixAttentionSSNT
+from ssnt.nn.prefix_grid import PrefixLogits
 
 
 @dataclass(frozen=True)
@@ -54,29 +53,17 @@ class PrefixAttentionHearing(Hearing):
     values: Growing
 
 
-class PrefixAttentionScorer(ModelScorer):
+class PrefixAttentionScorer(CellScorer):
     """A :class:`~ssnt.nn.prefix_attention.PrefixAttentionSSNT` as the searches see it."""
 
+    _kind = PrefixAttentionSSNT
     model: PrefixAttentionSSNT
-
-    def __init__(self, model: Any) -> None:
-        if not isinstance(model, PrefixAttentionSSNT):
-            raise ModelError(f"model: expected a PrefixAttentionSSNT, got {type(model).__name__}")
-        super().__init__(model)
 
     def source_of(self, states: Tensor, src_lens: Tensor, condition: Tensor | None) -> PrefixAttentionSource:
         """Wraps the encoder states ``(B, I, Hs)`` of whole sources."""
         source = super().source_of(states, src_lens, condition)
         seen = torch.arange(1, states.shape[1] + 1, device=states.device).expand(len(states), -1)
         return PrefixAttentionSource.of(source, source.states, self.model.word.values(source.states), seen)
-
-    def columns(  # type: ignore[override]  # its own sources only
-        self, source: PrefixAttentionSource, state: PrefixState, live: Tensor | None = None
-    ) -> CellColumns:
-        """The columns of the ``B * K`` rows of a state; rows that are not ``live`` ``(B, K)`` have no probability."""
-        states = state.of_sources(source)
-        logits = self.model.word.logits(source.logits, source.values, source.keys, states, source.seen)
-        return CellColumns(logits, self.model.transition.log_grid_from(source.transition, states), source, live)
 
     def listen(self, count: int, features: Tensor | None = None) -> PrefixAttentionHearing:
         """What ``count`` streams remember before the first symbol."""
@@ -96,3 +83,6 @@ class PrefixAttentionScorer(ModelScorer):
         here = ModelScorer.source_of(self, output[:, None], torch.ones_like(symbols), hearing.condition)
         source = PrefixAttentionSource.of(here, keys.values, values.values, keys.lens[:, None])
         return source, PrefixAttentionHearing(state, hearing.condition, keys, values)
+
+    def _cell_logits(self, source: PrefixAttentionSource, prefix_states: Tensor) -> PrefixLogits:
+        return self.model.word.logits(source.logits, source.values, source.keys, prefix_states, source.seen)

@@ -12,20 +12,18 @@ little for a vocabulary of characters, too much for one of words.
 
 from __future__ import annotations
 
-from typing import ClassVar, Never
+from typing import Never
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ssnt.errors import ModelError
-from ssnt.nn.cell_grid import cell_word_grid, without_padding
-from ssnt.nn.joint import WordDistribution
+from ssnt.nn.cell_words import CellWords
 from ssnt.nn.model import SSNT
 from ssnt.nn.prefix_grid import PrefixLogits
 
 
-class PrefixAttentionWords(WordDistribution):
+class PrefixAttentionWords(CellWords):
     """A word distribution that also sees what the prefix state attends to in the source so far.
 
     Args:
@@ -39,8 +37,6 @@ class PrefixAttentionWords(WordDistribution):
         query_weight: ``W_a``, ``(src_size, tgt_size)``: Luong's general score.
     """
 
-    is_factored: ClassVar[bool] = False
-
     def __init__(self, src_size: int, tgt_size: int, vocab_size: int, *, tie_to: nn.Embedding | None = None) -> None:
         super().__init__(src_size, tgt_size, vocab_size, tie_to=tie_to)
         bound = (src_size + tgt_size) ** -0.5
@@ -48,25 +44,14 @@ class PrefixAttentionWords(WordDistribution):
         bound = tgt_size**-0.5
         self.query_weight = nn.Parameter(torch.empty(src_size, tgt_size).uniform_(-bound, bound))
 
-    def log_grid(
-        self, src_states: Tensor, tgt_states: Tensor, targets: Tensor, src_lens: Tensor, tgt_lens: Tensor
-    ) -> Tensor:
-        """Returns ``log p(y_j | i)``, (B, J, I), for states (B, I, Hs), (B, J, Ht), targets (B, J); zero in padding."""
-        device = src_states.device
-        with torch.autocast(device.type, enabled=False):
-            src_states, columns = without_padding(self._widened(src_states), src_lens)
-            tgt_states, rows = without_padding(self._widened(tgt_states), tgt_lens)
-            seen = torch.arange(1, src_states.shape[1] + 1, device=device).expand(len(src_states), -1)
-            logits = self.logits(self.source_logits(src_states), self.values(src_states), src_states, tgt_states, seen)
-        return cell_word_grid(logits, torch.where(rows, targets, 0).long(), rows[:, :, None] & columns[:, None, :])
-
-    def source_logits(self, src_states: Tensor) -> Tensor:
-        """The source part of the logits, ``W_h h_i``, (B, I, V)."""
-        return F.linear(src_states, self._widened(self.src_weight))
+    def cell_logits(self, src_states: Tensor, tgt_states: Tensor) -> PrefixLogits:
+        """What the logits of all cells are made of, for states (B, I, Hs) and (B, J, Ht)."""
+        seen = torch.arange(1, src_states.shape[1] + 1, device=src_states.device).expand(len(src_states), -1)
+        return self.logits(self.source_logits(src_states), self.values(src_states), src_states, tgt_states, seen)
 
     def values(self, src_states: Tensor) -> Tensor:
         """What states that are attended to add to the logits, ``W_c h_k``, (B, T, V)."""
-        return F.linear(src_states, self._widened(self.context_weight))
+        return self._product(src_states, self.context_weight)
 
     def logits(
         self, source_logits: Tensor, values: Tensor, keys: Tensor, tgt_states: Tensor, seen: Tensor
@@ -80,10 +65,11 @@ class PrefixAttentionWords(WordDistribution):
             tgt_states: ``(B, J, Ht)``.
             seen: How many of the states each position may attend to, ``(B, I)``.
         """
-        queries = F.linear(tgt_states, self._widened(self.query_weight))  # (B, J, Hs)
-        scores = torch.bmm(queries, keys.transpose(1, 2))
-        tgt_logits = F.linear(tgt_states, self._widened(self.tgt_weight), self._widened(self.bias))
-        return PrefixLogits(scores, source_logits, tgt_logits, values, seen)
+        queries = self._product(tgt_states, self.query_weight)  # (B, J, Hs)
+        with torch.autocast(keys.device.type, enabled=False):
+            scores = torch.bmm(queries, self._wide(keys).transpose(1, 2))
+        tgt_logits = self._product(tgt_states, self.tgt_weight, self.bias)
+        return PrefixLogits(source_logits, tgt_logits, scores, values, seen)
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> Never:
         """Not from single states: the distribution depends on all states before."""
@@ -91,10 +77,6 @@ class PrefixAttentionWords(WordDistribution):
             "a distribution with attention cannot be made from a single source state; use log_grid, or the columns of "
             "ssnt.decode.make_scorer(model)"
         )
-
-    def _widened(self, values: Tensor) -> Tensor:
-        """Float32 at least, also under autocast."""
-        return values.to(torch.promote_types(self.bias.dtype, torch.float32))
 
 
 class PrefixAttentionSSNT(SSNT):

@@ -1,0 +1,51 @@
+"""Word distributions whose logits do not split into a source and a target part."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ssnt.nn.cell_grid import CellLogits, cell_word_grid
+from ssnt.nn.joint import WordDistribution
+
+
+class CellWords(WordDistribution):
+    """What such distributions share: a grid that is computed in chunks, all of it in float32 at least."""
+
+    is_factored: ClassVar[bool] = False
+
+    def log_grid(
+        self, src_states: Tensor, tgt_states: Tensor, targets: Tensor, src_lens: Tensor, tgt_lens: Tensor
+    ) -> Tensor:
+        """Returns ``log p(y_j | i)``, (B, J, I), for states (B, I, Hs), (B, J, Ht), targets (B, J); zero in padding."""
+        columns, rows = _inside(src_states, src_lens), _inside(tgt_states, tgt_lens)
+        # Padding may hold anything, even NaN, and NaN times zero is NaN.
+        src_states = torch.where(columns[..., None], src_states, 0.0)
+        tgt_states = torch.where(rows[..., None], tgt_states, 0.0)
+        symbols = torch.where(rows, targets, 0).long()
+        return cell_word_grid(self.cell_logits(src_states, tgt_states), symbols, rows[:, :, None] & columns[:, None, :])
+
+    @abstractmethod
+    def cell_logits(self, src_states: Tensor, tgt_states: Tensor) -> CellLogits:
+        """What the logits of all cells are made of, for states (B, I, Hs) and (B, J, Ht)."""
+
+    def source_logits(self, src_states: Tensor) -> Tensor:
+        """The source part of the logits, ``W_h h_i``, (B, I, V)."""
+        return self._product(src_states, self.src_weight)
+
+    def _product(self, states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """A linear layer in float32 at least, whatever autocast says: logits leave the range of float16."""
+        with torch.autocast(states.device.type, enabled=False):
+            return F.linear(self._wide(states), self._wide(weight), None if bias is None else self._wide(bias))
+
+    def _wide(self, values: Tensor) -> Tensor:
+        return values.to(torch.promote_types(self.bias.dtype, torch.float32))
+
+
+def _inside(states: Tensor, lens: Tensor) -> Tensor:
+    """Where states (B, T, H) are no padding, (B, T)."""
+    return torch.arange(states.shape[1], device=states.device) < lens.to(states.device)[:, None]
