@@ -216,3 +216,14 @@ def test_signatures_say_where_paths_end_only_where_there_are_paths():
     assert all("end:" not in one for one in signatures(other))
     assert all("|end:any|" in one for one in signatures(EnsembleTransducer([other, EnsembleTransducer([ours])])))
     assert all("end:" not in one for one in signatures(EnsembleTransducer([other, other])))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_class_refuses_settings_of_another_architecture(architecture: str):
+    sizes = {"src_vocab_size": 9, "tgt_vocab_size": 8, "hidden_size": 5}
+    kind = type(build_model(ModelConfig(architecture=architecture, **sizes)))
+    other = "rnnt" if architecture != "rnnt" else "ssnt"
+    with pytest.raises(
+        ConfigError, match=rf"architecture='{architecture}' for {kind.__name__}, got '{other}'; use .*build_model"
+    ):
+        kind(ModelConfig(architecture=other, **sizes))

@@ -73,6 +73,27 @@ def test_print_config_prints_everything_and_reads_back(run: Run, place: Path, as
 
 
 @pytest.mark.parametrize(
+    ("option", "setting", "message"),
+    [
+        (("--model", "joint-network"), "model.architecture=ssnt", "'joint-network' by --model and as 'ssnt'"),
+        (("--model", "uniSSNT+"), "model.bidirectional=true", "False by --model and as True"),
+        (("--train", "a.tsv"), "data.train=b.tsv", "'a.tsv' by --train and as 'b.tsv'"),
+        (("--tags-column", "3"), "data.tags_column=2", "3 by --tags-column and as 2"),
+    ],
+)
+def test_what_an_option_and_a_setting_say_must_agree(run, option, setting, message):
+    done = run("train", *option, setting, "--print-config")
+    name = setting.partition("=")[0]
+    assert done.code == 2
+    assert f"setting '{name}': given twice, as {message} by {name}=; leave one out" in done.err
+
+
+def test_the_same_may_be_said_twice(run):
+    done = run("train", "--model", "rnnt", "model.architecture=rnnt", "model.bidirectional=false", "--print-config")
+    assert (done.code, yaml.safe_load(done.out)["model"]["bidirectional"]) == (0, False)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--train and --out must be given, here or in a file of settings"),

@@ -68,7 +68,7 @@ def _what(config: Config, vocabulary: Vocabulary | None, tag_sets: Sequence[Sequ
     article = "An" if config.model.name[0] in "ae" else "A"
     kind = f"{article} {config.model.name} {noun}"
     if tag_sets:
-        kind = f"{len(tag_sets)} {config.model.name} {noun}s, one for each tag set,"
+        kind = f"A set of {len(tag_sets)} {config.model.name} {noun}s, one for each tag set,"
     how = "by walking along both, and gives every output with its exact probability and an alignment."
     if not config.model.has_alignment:
         how = "by reading one whole and then writing the other, and gives every output with its exact probability."

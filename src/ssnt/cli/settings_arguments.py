@@ -96,11 +96,15 @@ def overrides_of(settings: Sequence[str], options: dict[str, Any], cls: type[Con
     """What the command line says, as nested settings; options that were not given are left out.
 
     Args:
-        settings: As KEY=VALUE; they go before the options.
+        settings: As KEY=VALUE.
         options: The values of options, nested like settings; None: not given.
         cls: The class of the settings; None: those of a training.
+
+    Raises:
+        ConfigError: A setting is wrong, or given twice with different values.
     """
     from ssnt.config import Config, merged, parse_overrides
+    from ssnt.config.files import flattened
 
     given: dict[str, Any] = {}
     for name, value in options.items():
@@ -108,7 +112,21 @@ def overrides_of(settings: Sequence[str], options: dict[str, Any], cls: type[Con
             given[name] = {inner: one for inner, one in value.items() if one is not None}
         elif value is not None:
             given[name] = value
-    return merged(given, parse_overrides(settings, cls or Config))
+    set_too = parse_overrides(settings, cls or Config)
+    _check_not_twice(flattened(given), flattened(set_too))
+    return merged(given, set_too)
+
+
+def _check_not_twice(by_options: dict[str, Any], by_settings: dict[str, Any]) -> None:
+    """Refuses a setting that an option and KEY=VALUE give different values: which of them is meant cannot be told."""
+    for name in by_options.keys() & by_settings.keys():
+        option, setting = by_options[name], by_settings[name]
+        if option != setting:
+            section, _, key = name.rpartition(".")
+            source = "--model" if section == "model" else f"--{key.replace('_', '-')}"
+            raise ConfigError(
+                f"setting {name!r}: given twice, as {option!r} by {source} and as {setting!r} by {name}=; leave one out"
+            )
 
 
 def going_on(before: SomeConfig, overrides: dict[str, Any]) -> SomeConfig:

@@ -68,9 +68,10 @@ def exportable(model: Model) -> SSNT:
         ModelError: It is not.
     """
     if model.config.architecture not in ("ssnt", "rnnt") or not isinstance(model, SSNT):
+        other = "uniSSNT+" if model.is_streaming else "biSSNT+"
         raise ModelError(
             f"export: {model.config.name!r} cannot be exported; those that can are {EXPORTED}. Use it with PyTorch, or "
-            "train one of them, such as biSSNT+ (ssnt train --model biSSNT+)"
+            f"train one of them, such as {other} (ssnt train --model {other})"
         )
     return model
 

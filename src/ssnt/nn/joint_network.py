@@ -12,11 +12,13 @@ A path stays what it was, so that the model is exact, and, with a unidirectional
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ssnt.config.model import Architecture
 from ssnt.nn.cell_grid import CellGradients, CellLogits, Cells, Chunk
 from ssnt.nn.cell_words import CellWords
 from ssnt.nn.model import SSNT
@@ -118,5 +120,6 @@ class JointNetworkSSNT(SSNT):
         word: The word distribution, with its hidden layer.
     """
 
+    architecture: ClassVar[Architecture] = "joint-network"
     word: JointWords
     _word_class = JointWords

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from ssnt.config import ModelConfig
+from ssnt.config.model import Architecture
 from ssnt.errors import ModelError
 from ssnt.nn.decoder import PrefixDecoder
 from ssnt.nn.encoder import Encoder
@@ -38,6 +39,7 @@ class SSNT(Model):
         transition: States to the decision between emitting and shifting.
     """
 
+    architecture: ClassVar[Architecture] = "ssnt"
     transition: Transition
     _word_class: ClassVar[type[WordDistribution]] = WordDistribution
 

@@ -12,11 +12,12 @@ little for a vocabulary of characters, too much for one of words.
 
 from __future__ import annotations
 
-from typing import Never
+from typing import ClassVar, Never
 
 import torch
 from torch import Tensor, nn
 
+from ssnt.config.model import Architecture
 from ssnt.errors import ModelError
 from ssnt.nn.cell_words import CellWords
 from ssnt.nn.model import SSNT
@@ -86,5 +87,6 @@ class PrefixAttentionSSNT(SSNT):
         word: The word distribution, with its attention.
     """
 
+    architecture: ClassVar[Architecture] = "prefix-attention"
     word: PrefixAttentionWords
     _word_class = PrefixAttentionWords

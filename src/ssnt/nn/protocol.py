@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
+from ssnt.config.model import Architecture
 from ssnt.dp.autograd import LikelihoodAndDelay
 from ssnt.dp.checks import require_tensor
 from ssnt.errors import ConfigError, ModelError, ShapeError
@@ -51,10 +52,12 @@ class Model(nn.Module):
         encoder: Source symbols to states.
         features: The tag encoder, None in a model without tags.
         output_dropout: Dropout on encoder and decoder states.
+        architecture: The ``config.architecture`` that the class is for.
         has_alignment: Whether the columns of its lattices are source positions. If not, they have one column, whose
             words have the model's probabilities: then there is nothing to align, and nothing to write early.
     """
 
+    architecture: ClassVar[Architecture]
     has_alignment: ClassVar[bool] = True
     encoder: Encoder
 
@@ -62,6 +65,11 @@ class Model(nn.Module):
         super().__init__()
         if not isinstance(config, ModelConfig):
             raise ConfigError(f"config: expected a ModelConfig, got {type(config).__name__}; use ModelConfig(...)")
+        if config.architecture != self.architecture:
+            raise ConfigError(
+                f"config: expected architecture={self.architecture!r} for {type(self).__name__}, got "
+                f"{config.architecture!r}; use ssnt.nn.build_model(config), which builds what the settings name"
+            )
         self.config = config
         has_tags = config.feature_vocab_size > 0
         self.features = FeatureEncoder(config.feature_vocab_size, config.feature_size) if has_tags else None

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ssnt.config.model import Architecture
 from ssnt.nn.joint import WordDistribution
 from ssnt.nn.model import SSNT
 from ssnt.nn.protocol import Encoding
@@ -78,6 +80,7 @@ class RNNT(SSNT):
         transition: The null symbol's logit.
     """
 
+    architecture: ClassVar[Architecture] = "rnnt"
     transition: NullTransition  # type: ignore[assignment]  # it asks for log Z as well
 
     def grid_of(self, encoding: Encoding, src_lens: Tensor, tgt: Tensor, tgt_lens: Tensor) -> Grid:

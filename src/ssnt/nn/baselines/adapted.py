@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
+from ssnt.config.model import Architecture
 from ssnt.errors import ModelError
 from ssnt.nn.baselines.base import EncoderDecoder, SourceMemory
 from ssnt.nn.baselines.encoder import ReadSource
@@ -23,6 +26,8 @@ class AdaptedSeq2Seq(EncoderDecoder):
     Attributes:
         summary_layer: To ``e``.
     """
+
+    architecture: ClassVar[Architecture] = "adapted-seq2seq"
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)

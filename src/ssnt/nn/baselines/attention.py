@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
+from ssnt.config.model import Architecture
 from ssnt.emission_grid import emission_logits
 from ssnt.nn.baselines.base import SourceMemory
 from ssnt.nn.baselines.encoder import ReadSource
@@ -69,6 +71,8 @@ class AttentionSeq2Seq(Seq2Seq):
         context_layer: The context's half of ``W_c``.
         state_layer: The other half, with a bias.
     """
+
+    architecture: ClassVar[Architecture] = "attention"
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)

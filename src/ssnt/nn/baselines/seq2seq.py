@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
 
 from ssnt.config import ModelConfig
+from ssnt.config.model import Architecture
 from ssnt.nn.baselines.base import EncoderDecoder, SourceMemory
 from ssnt.nn.baselines.encoder import ReadSource
 from ssnt.nn.recurrent import LSTMState
@@ -46,6 +49,8 @@ class Seq2Seq(EncoderDecoder):
     Attributes:
         bridge: From the encoder's final state to the decoder's first.
     """
+
+    architecture: ClassVar[Architecture] = "seq2seq"
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
