@@ -194,6 +194,7 @@ class TestAvailability:
 
 # Goes all the way that a call on a GPU goes, except that a kernel is compiled and then not started.
 COMPILE = """
+import itertools
 import sys
 import torch
 from triton.backends.compiler import GPUTarget
@@ -201,8 +202,7 @@ from triton.runtime import JITFunction, driver
 from ssnt.dp.triton_kernel import TritonBackend
 from ssnt.types import Grid
 
-backend, arch, warp_size, product, *shape = sys.argv[1:]
-shape = tuple(map(int, shape))
+backend, arch, warp_size, product, *shapes = sys.argv[1:]
 
 class NoDriver:
     def get_current_target(self):
@@ -222,7 +222,8 @@ def compile_only(kernel, grid):
 
 driver.set_active(NoDriver())
 JITFunction.__getitem__ = compile_only
-for dtype in (torch.float32, torch.float64):
+for text, dtype in itertools.product(shapes, (torch.float32, torch.float64)):
+    shape = tuple(map(int, text.split("x")))
     for want_posteriors in (False, True):
         compiled = []
         lens = torch.ones(shape[0], dtype=torch.int64)
@@ -243,6 +244,6 @@ def run_python(script: str, *args: str, **environment: str) -> None:
 
 @pytest.mark.usefixtures("triton")
 @pytest.mark.parametrize("target", ["cuda 80 32 cubin", "hip gfx942 64 hsaco"])
-@pytest.mark.parametrize("shape", ["2 3 20", *(pytest.param(s, marks=SLOW) for s in ("1 1 1", "1 2 2050"))])
-def test_kernels_compile_for_gpus(target, shape, tmp_path):
-    run_python(COMPILE, *target.split(), *shape.split(), TRITON_CACHE_DIR=str(tmp_path))
+def test_kernels_compile_for_gpus(target, tmp_path):
+    shapes = "1x1x1", "2x3x20", "1x2x2050"  # in one interpreter, since starting one takes seconds
+    run_python(COMPILE, *target.split(), *shapes, TRITON_CACHE_DIR=str(tmp_path))
