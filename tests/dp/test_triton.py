@@ -21,7 +21,6 @@ from conftest import require  # turns the interpreter on, which Triton looks for
 ENDS = ["any", "last"]
 GRIDS = ["log_word", "log_emit", "log_shift"]
 CPU = torch.device("cpu")
-SLOW = pytest.mark.slow
 LONG = 11  # source positions: with blocks of four, two full ones and a part
 
 
