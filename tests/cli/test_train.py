@@ -88,6 +88,12 @@ def test_what_an_option_and_a_setting_say_must_agree(run, option, setting, messa
     assert f"setting '{name}': given twice, as {message} by {name}=; leave one out" in done.err
 
 
+def test_a_section_is_not_taken_away_from_an_option(run):
+    done = run("train", "--model", "uniSSNT+", "model=null", "--print-config")
+    assert done.code == 2
+    assert "setting 'model': expected none beside --model, which sets a part of it; leave one out" in done.err
+
+
 def test_the_same_may_be_said_twice(run):
     done = run("train", "--model", "rnnt", "model.architecture=rnnt", "model.bidirectional=false", "--print-config")
     assert (done.code, yaml.safe_load(done.out)["model"]["bidirectional"]) == (0, False)

@@ -263,10 +263,11 @@ def test_a_model_directory_gives_the_same_model_back(architecture, tmp_path, set
 
 
 @EVERY
-def test_a_search_goes_on_under_autocast(architecture):
+@pytest.mark.parametrize("search", ["marginal", "path", "online"])
+def test_a_search_goes_on_under_autocast(architecture, search):
     model = make(architecture, 3).float()
     options = SearchOptions(beam=3, max_length=4, nbest=2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = decode(model, [[3, 4, 3], [4]], "marginal", options)
-    for ours, expected in zip(found, decode(model, [[3, 4, 3], [4]], "marginal", options), strict=True):
+        found = decode(model, [[3, 4, 3], [4]], search, options)
+    for ours, expected in zip(found, decode(model, [[3, 4, 3], [4]], search, options), strict=True):
         assert ours[0].log_prob == pytest.approx(expected[0].log_prob, abs=0.2)

@@ -101,10 +101,9 @@ def overrides_of(settings: Sequence[str], options: dict[str, Any], cls: type[Con
         cls: The class of the settings; None: those of a training.
 
     Raises:
-        ConfigError: A setting is wrong, or given twice with different values.
+        ConfigError: A setting is wrong, or an option gives it another value than KEY=VALUE does.
     """
     from ssnt.config import Config, merged, parse_overrides
-    from ssnt.config.files import flattened
 
     given: dict[str, Any] = {}
     for name, value in options.items():
@@ -113,17 +112,23 @@ def overrides_of(settings: Sequence[str], options: dict[str, Any], cls: type[Con
         elif value is not None:
             given[name] = value
     set_too = parse_overrides(settings, cls or Config)
-    _check_not_twice(flattened(given), flattened(set_too))
+    _check_not_twice(given, set_too)
     return merged(given, set_too)
 
 
 def _check_not_twice(by_options: dict[str, Any], by_settings: dict[str, Any]) -> None:
     """Refuses a setting that an option and KEY=VALUE give different values: which of them is meant cannot be told."""
-    for name in by_options.keys() & by_settings.keys():
-        option, setting = by_options[name], by_settings[name]
-        if option != setting:
-            section, _, key = name.rpartition(".")
-            source = "--model" if section == "model" else f"--{key.replace('_', '-')}"
+    from ssnt.config.files import flattened
+
+    set_too = flattened(by_settings)
+    for name, option in flattened(by_options).items():
+        section, _, key = name.rpartition(".")
+        source = "--model" if section == "model" else f"--{key.replace('_', '-')}"
+        if section in set_too:
+            raise ConfigError(
+                f"setting {section!r}: expected none beside {source}, which sets a part of it; leave one out"
+            )
+        if name in set_too and (setting := set_too[name]) != option:
             raise ConfigError(
                 f"setting {name!r}: given twice, as {option!r} by {source} and as {setting!r} by {name}=; leave one out"
             )

@@ -67,7 +67,7 @@ class PrefixAttentionScorer(CellScorer):
 
     def listen(self, count: int, features: Tensor | None = None) -> PrefixAttentionHearing:
         """What ``count`` streams remember before the first symbol."""
-        hearing, bias = super().listen(count, features), self.model.word.bias
+        hearing, bias = super().listen(count, features), self.model.word.wide(self.model.word.bias)
         sizes = self.model.encoder.output_size, self.vocab_size
         nothing = torch.zeros(count, dtype=torch.int64, device=bias.device)
         keys, values = (Growing(bias.new_zeros(count, 0, size), nothing) for size in sizes)
@@ -78,7 +78,7 @@ class PrefixAttentionScorer(CellScorer):
     ) -> tuple[PrefixAttentionSource, PrefixAttentionHearing]:
         """Reads one symbol (S,) of each stream."""
         output, state = self._streaming_encoder().step(symbols, hearing.encoder, hearing.condition)
-        keys = hearing.keys.with_one_more(output)
+        keys = hearing.keys.with_one_more(self.model.word.wide(output))
         values = hearing.values.with_one_more(self.model.word.values(output))
         here = ModelScorer.source_of(self, output[:, None], torch.ones_like(symbols), hearing.condition)
         source = PrefixAttentionSource.of(here, keys.values, values.values, keys.lens[:, None])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import ClassVar
 
 import torch
@@ -29,9 +28,9 @@ class CellWords(WordDistribution):
         symbols = torch.where(rows, targets, 0).long()
         return cell_word_grid(self.cell_logits(src_states, tgt_states), symbols, rows[:, :, None] & columns[:, None, :])
 
-    @abstractmethod
     def cell_logits(self, src_states: Tensor, tgt_states: Tensor) -> CellLogits:
         """What the logits of all cells are made of, for states (B, I, Hs) and (B, J, Ht)."""
+        raise NotImplementedError
 
     def source_logits(self, src_states: Tensor) -> Tensor:
         """The source part of the logits, ``W_h h_i``, (B, I, V)."""
@@ -40,9 +39,10 @@ class CellWords(WordDistribution):
     def _product(self, states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """A linear layer in float32 at least, whatever autocast says: logits leave the range of float16."""
         with torch.autocast(states.device.type, enabled=False):
-            return F.linear(self._wide(states), self._wide(weight), None if bias is None else self._wide(bias))
+            return F.linear(self.wide(states), self.wide(weight), None if bias is None else self.wide(bias))
 
-    def _wide(self, values: Tensor) -> Tensor:
+    def wide(self, values: Tensor) -> Tensor:
+        """Float32 at least, as everything is computed here."""
         return values.to(torch.promote_types(self.bias.dtype, torch.float32))
 
 

@@ -103,7 +103,7 @@ class JointWords(CellWords):
         """What the logits of all cells are made of, for the source's two parts and prefix states (B, J, Ht)."""
         tgt_logits = self._product(tgt_states, self.tgt_weight, self.bias)
         tgt_hidden = self._product(tgt_states, self.tgt_layer.weight)
-        return JointLogits(source_logits, tgt_logits, source_hidden, tgt_hidden, self._wide(self.output_layer.weight))
+        return JointLogits(source_logits, tgt_logits, source_hidden, tgt_hidden, self.wide(self.output_layer.weight))
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> Tensor:
         """Returns the whole distribution (..., V) for states (..., Hs) and (..., Ht) that broadcast."""

@@ -68,7 +68,7 @@ class PrefixAttentionWords(CellWords):
         """
         queries = self._product(tgt_states, self.query_weight)  # (B, J, Hs)
         with torch.autocast(keys.device.type, enabled=False):
-            scores = torch.bmm(queries, self._wide(keys).transpose(1, 2))
+            scores = torch.bmm(queries, self.wide(keys).transpose(1, 2))
         tgt_logits = self._product(tgt_states, self.tgt_weight, self.bias)
         return PrefixLogits(source_logits, tgt_logits, scores, values, seen)
 

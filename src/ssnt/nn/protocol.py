@@ -47,6 +47,9 @@ class Model(nn.Module):
         encoder: An encoder to use instead of the paper's LSTM; ``src_vocab_size``, ``encoder_layers``
             and ``bidirectional`` then have no effect. Must be an ``nn.Module``.
 
+    Raises:
+        ConfigError: The settings are of another architecture.
+
     Attributes:
         config: The settings.
         encoder: Source symbols to states.
@@ -65,6 +68,11 @@ class Model(nn.Module):
         super().__init__()
         if not isinstance(config, ModelConfig):
             raise ConfigError(f"config: expected a ModelConfig, got {type(config).__name__}; use ModelConfig(...)")
+        if not hasattr(self, "architecture"):
+            raise ModelError(
+                f"{type(self).__name__}: expected a class attribute 'architecture', naming the settings it is for, "
+                "got none; set it, or derive from a class that has it, such as ssnt.SSNT"
+            )
         if config.architecture != self.architecture:
             raise ConfigError(
                 f"config: expected architecture={self.architecture!r} for {type(self).__name__}, got "
