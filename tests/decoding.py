@@ -6,9 +6,13 @@ import itertools
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ssnt.config import VARIANTS, ModelConfig
+from ssnt.decode import SearchOptions, make_scorer
+from ssnt.decode.marginal import marginal_search
+from ssnt.decode.path import path_search
 from ssnt.nn import SSNT
 from ssnt.types import EOS_ID, PAD_ID, Batch, Grid
 
@@ -89,3 +93,17 @@ def all_outputs(models: list[SSNT], source: Batch, longest: int, end: str = "any
 
 
 __all__ = ["VARIANTS", "Scored", "all_outputs", "grid_of", "random_model", "random_sources", "take"]
+
+
+def check_searches(model: SSNT, batch: Batch, end: str) -> None:
+    """Marginal and path search with a wide beam find what enumeration finds, outputs of up to three symbols."""
+    scorer = make_scorer(model)
+    options = SearchOptions(beam=200, max_length=3, nbest=5, end=end)
+    marginal, paths = marginal_search(scorer, batch, options), path_search(scorer, batch, options)
+    for b in range(len(batch.src)):
+        truth = all_outputs([model], take(batch, b), 3, end)
+        assert [h.symbols for h in marginal[b]] == [t.symbols for t in truth[:5]]
+        np.testing.assert_allclose([h.log_prob for h in marginal[b]], [t.log_prob for t in truth[:5]], atol=1e-9)
+        best = max(truth, key=lambda t: t.log_path)
+        assert (paths[b][0].symbols, paths[b][0].alignment.positions) == (best.symbols, best.path)
+        assert abs(paths[b][0].log_prob - best.log_path) <= 1e-9

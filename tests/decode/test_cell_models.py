@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from decoding import SRC_VOCAB, all_outputs, random_model, random_sources, take
+from decoding import SRC_VOCAB, all_outputs, check_searches, random_model, random_sources, take
 from ssnt.config import ModelConfig
 from ssnt.decode import ModelScorer, SearchOptions, StreamOptions, decode, make_scorer, open_streams
 from ssnt.decode.align import align
@@ -18,7 +18,6 @@ from ssnt.decode.ensemble import EnsembleScorer
 from ssnt.decode.joint_network import JointNetworkScorer
 from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
-from ssnt.decode.path import path_search
 from ssnt.decode.prefix_attention import PrefixAttentionScorer
 from ssnt.decode.rows import Growing, join
 from ssnt.decode.sample import sample
@@ -50,17 +49,7 @@ def make(architecture: str, seed: int = 0, *, vocab: int = 4, scale: float = 3.0
 @pytest.mark.parametrize("settings", [{}, {"bidirectional": True}, {"transition": "geometric"}])
 def test_searches_find_what_enumeration_finds(architecture, end, settings):
     for seed in range(3):
-        model, batch = make(architecture, seed, **settings), random_sources(seed, LENGTHS)
-        scorer = make_scorer(model)
-        options = SearchOptions(beam=200, max_length=3, nbest=5, end=end)
-        marginal, paths = marginal_search(scorer, batch, options), path_search(scorer, batch, options)
-        for b in range(len(LENGTHS)):
-            truth = all_outputs([model], take(batch, b), 3, end)
-            assert [h.symbols for h in marginal[b]] == [t.symbols for t in truth[:5]]
-            np.testing.assert_allclose([h.log_prob for h in marginal[b]], [t.log_prob for t in truth[:5]], atol=1e-9)
-            best = max(truth, key=lambda t: t.log_path)
-            assert (paths[b][0].symbols, paths[b][0].alignment.positions) == (best.symbols, best.path)
-            assert paths[b][0].log_prob == pytest.approx(best.log_path, abs=1e-9)
+        check_searches(make(architecture, seed, **settings), random_sources(seed, LENGTHS), end)
 
 
 @EVERY

@@ -9,14 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from decoding import all_outputs, random_model, random_sources, take
+from decoding import all_outputs, check_searches, random_model, random_sources, take
 from ssnt.config import ModelConfig
 from ssnt.decode import SearchOptions, StreamOptions, make_scorer, open_streams
 from ssnt.decode.align import align
 from ssnt.decode.ensemble import EnsembleScorer
 from ssnt.decode.marginal import marginal_search
 from ssnt.decode.online import online_search
-from ssnt.decode.path import path_search
 from ssnt.decode.sample import sample
 from ssnt.errors import ModelError
 from ssnt.nn import build_model
@@ -135,17 +134,7 @@ def test_bfloat16_states_decide_in_float32(make_batch):
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_searches_find_what_enumeration_finds(end, bidirectional):
     for seed in range(3):
-        model, batch = make(seed, bidirectional=bidirectional), random_sources(seed, LENGTHS)
-        scorer = make_scorer(model)
-        options = SearchOptions(beam=200, max_length=3, nbest=5, end=end)
-        marginal, paths = marginal_search(scorer, batch, options), path_search(scorer, batch, options)
-        for b in range(len(LENGTHS)):
-            truth = all_outputs([model], take(batch, b), 3, end)
-            assert [h.symbols for h in marginal[b]] == [t.symbols for t in truth[:5]]
-            np.testing.assert_allclose([h.log_prob for h in marginal[b]], [t.log_prob for t in truth[:5]], atol=1e-9)
-            best = max(truth, key=lambda t: t.log_path)
-            assert (paths[b][0].symbols, paths[b][0].alignment.positions) == (best.symbols, best.path)
-            assert paths[b][0].log_prob == pytest.approx(best.log_path, abs=1e-9)
+        check_searches(make(seed, bidirectional=bidirectional), random_sources(seed, LENGTHS), end)
 
 
 def test_columns_are_the_grid_where_the_factored_product_underflows(make_batch):

@@ -46,11 +46,11 @@ class CellColumns:
         chunk_bytes: int = CHUNK_BYTES,
         kept_bytes: int = KEPT_BYTES,
     ) -> None:
-        self._logits, self._chunk_bytes = logits, chunk_bytes
+        self._logits = logits
         decisions = possible_decisions(decisions, source.src_lens, live)
         self.log_emit, self.log_shift = decisions.log_emit, decisions.log_shift
-        self._kept: list[Tensor] | None = None
         self._chunks = list(logits.chunks(chunk_bytes))
+        self._kept: list[Tensor] | None = None
         if self.log_emit.numel() * self._vocab_size * self.log_emit.element_size() <= kept_bytes:
             self._kept = [self._computed(chunk) for chunk in self._chunks]
 
