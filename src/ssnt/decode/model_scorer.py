@@ -13,6 +13,7 @@ from ssnt.decode.columns import FactoredSource, ModelColumns, SourceWords
 from ssnt.errors import ModelError
 from ssnt.nn import SSNT, Encoding, Model, State, StreamingEncoder
 from ssnt.nn.checks import check_device, check_same_batch
+from ssnt.nn.padding import inside
 from ssnt.nn.recurrent import LSTMState
 from ssnt.types import BOS_ID, Batch, Grid
 
@@ -99,8 +100,7 @@ class ModelScorer:
 
     def source_of(self, states: Tensor, src_lens: Tensor, condition: Tensor | None) -> ModelSource:
         """Wraps encoder states ``(B, I, Hs)`` that were made elsewhere, such as one position of a stream."""
-        inside = torch.arange(states.shape[1], device=states.device) < src_lens.to(states.device)[:, None]
-        states = torch.where(inside[..., None], states, 0.0)
+        states = torch.where(inside(states, src_lens)[..., None], states, 0.0)
         logits = self._source_logits(states)
         transition = self.model.transition.source_half(states)
         return ModelSource(src_lens.to(states.device), SourceWords.of(logits), states, condition, transition)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from ssnt.nn.cell_grid import CellLogits, cell_word_grid
 from ssnt.nn.joint import WordDistribution
+from ssnt.nn.padding import inside
 
 
 class CellWords(WordDistribution):
@@ -21,7 +22,7 @@ class CellWords(WordDistribution):
         self, src_states: Tensor, tgt_states: Tensor, targets: Tensor, src_lens: Tensor, tgt_lens: Tensor
     ) -> Tensor:
         """Returns ``log p(y_j | i)``, (B, J, I), for states (B, I, Hs), (B, J, Ht), targets (B, J); zero in padding."""
-        columns, rows = _inside(src_states, src_lens), _inside(tgt_states, tgt_lens)
+        columns, rows = inside(src_states, src_lens), inside(tgt_states, tgt_lens)
         # Padding may hold anything, even NaN, and NaN times zero is NaN.
         src_states = torch.where(columns[..., None], src_states, 0.0)
         tgt_states = torch.where(rows[..., None], tgt_states, 0.0)
@@ -44,8 +45,3 @@ class CellWords(WordDistribution):
     def wide(self, values: Tensor) -> Tensor:
         """Float32 at least, as everything is computed here."""
         return values.to(torch.promote_types(self.bias.dtype, torch.float32))
-
-
-def _inside(states: Tensor, lens: Tensor) -> Tensor:
-    """Where states (B, T, H) are no padding, (B, T)."""
-    return torch.arange(states.shape[1], device=states.device) < lens.to(states.device)[:, None]

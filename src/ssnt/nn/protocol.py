@@ -23,6 +23,7 @@ from ssnt.nn.checks import check_device, check_lengths, check_same_batch
 from ssnt.nn.dropout import Dropout
 from ssnt.nn.encoder import Encoder, LSTMEncoder
 from ssnt.nn.features import FeatureEncoder
+from ssnt.nn.padding import inside
 from ssnt.types import Batch, End, Grid
 
 
@@ -229,5 +230,4 @@ def _zero_in_padding(states: Tensor, src_lens: Tensor) -> Tensor:
     """Whatever an encoder leaves in padding, even NaN, must reach no product: NaN times zero is NaN."""
     if src_lens.device.type == "cpu" and int(src_lens.min()) == states.size(1):
         return states
-    inside = torch.arange(states.size(1), device=states.device) < src_lens.to(states.device)[:, None]  # (B, I)
-    return torch.where(inside[..., None], states, 0.0)
+    return torch.where(inside(states, src_lens)[..., None], states, 0.0)

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from ssnt.config.model import Architecture
 from ssnt.nn.joint import WordDistribution
 from ssnt.nn.model import SSNT
+from ssnt.nn.padding import inside
 from ssnt.nn.protocol import Encoding
 from ssnt.nn.transition import LogTransition
 from ssnt.types import Grid
@@ -103,7 +104,7 @@ def _normalised_words(
     word: WordDistribution, src_states: Tensor, tgt_states: Tensor, tgt: Tensor, src_lens: Tensor, tgt_lens: Tensor
 ) -> NormalisedWords:
     """The grid of the targets and its ``log Z``, which is the logit of a target minus its log probability."""
-    valid = torch.arange(tgt.shape[1], device=tgt.device) < tgt_lens.to(tgt.device)[:, None]
+    valid = inside(tgt, tgt_lens)
     symbols = torch.where(valid, tgt, 0)
     # A symbol that is banned by its bias tells nothing of log Z, so that another has to stand in for it.
     is_banned = valid & (word.bias.detach()[symbols] == -math.inf)  # (B, J)

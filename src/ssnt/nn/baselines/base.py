@@ -18,6 +18,7 @@ from ssnt.loss import Reduction
 from ssnt.nn.baselines.decoder import StartedDecoder
 from ssnt.nn.baselines.encoder import ReadSource, SummarisingEncoder
 from ssnt.nn.baselines.output import OutputDistribution
+from ssnt.nn.padding import inside
 from ssnt.nn.protocol import Encoding, Model
 from ssnt.nn.recurrent import LSTMState
 from ssnt.types import Batch, End, Grid
@@ -121,8 +122,7 @@ class EncoderDecoder(Model):
         self._check_source(batch)
         condition = None if self.features is None else self.features(batch.features)  # (B, C)
         source = self.encoder.read(batch.src, batch.src_lens, condition)
-        inside = torch.arange(batch.src.shape[1], device=self.device) < batch.src_lens.to(self.device)[:, None]
-        states = torch.where(inside[..., None], source.states, 0.0)
+        states = torch.where(inside(batch.src, batch.src_lens)[..., None], source.states, 0.0)
         return self.remember(ReadSource(states, source.final), batch, condition)
 
     def grid_of(self, encoding: Encoding, src_lens: Tensor, tgt: Tensor, tgt_lens: Tensor) -> Grid:

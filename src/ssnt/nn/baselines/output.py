@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ssnt.nn.padding import inside
 from ssnt.word_grid import linear_word_grid
 
 _FEW_LOGITS = 4 << 20
@@ -36,9 +37,8 @@ class OutputDistribution(nn.Module):
         """Returns ``log p(y_j)``, (B, J), for states (B, J, H) and targets (B, J); zero in padding."""
         if states.shape[0] * states.shape[1] * len(self.bias) > _FEW_LOGITS:
             return self._log_word_in_chunks(states, targets, tgt_lens)
-        inside = torch.arange(targets.shape[1], device=targets.device) < tgt_lens.to(targets.device)[:, None]  # (B, J)
         chosen = self.log_probs(states).gather(2, targets[..., None])[..., 0]
-        return torch.where(inside, chosen, 0.0)
+        return torch.where(inside(targets, tgt_lens), chosen, 0.0)
 
     def _log_word_in_chunks(self, states: Tensor, targets: Tensor, tgt_lens: Tensor) -> Tensor:
         """As a word grid of one column, whose source has nothing to say."""
