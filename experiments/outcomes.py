@@ -1,18 +1,15 @@
 """What is kept of a trial's outputs, so that intervals and comparisons can be computed without the models.
 
 For accuracy: whether each test question was answered rightly, by lemma and, where they are known, inflection type. A
-set's cells of one lemma fail together, so intervals resample lemmas. For ROUGE: what the metric says of each sentence,
-in ten-thousandths and packed.
+set's cells of one lemma fail together, so intervals resample lemmas. For ROUGE: what the metric says of each sentence.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.packing import pack, unpack
 from ssnt.data.references import PooledExample
 from ssnt.evaluation import Evaluation
 from ssnt.metrics import tabulate
@@ -21,10 +18,8 @@ from ssnt.types import Example
 ABSENT, WRONG, RIGHT = ".01"
 _BY_LEMMA = frozenset({"accuracy", "item_error_rate"})
 _BY_ITEM = ("rouge_1", "rouge_2", "rouge_l")
-_UNIT = 10_000
-"""What the value 1 of a sentence is written as."""
-
-_VALUES = re.compile(r"\d+(?:,\d+)*")
+_PLACES = 4
+"""How precisely the value of a sentence is kept."""
 
 
 def outcome_of(
@@ -44,22 +39,9 @@ def outcome_of(
         rights = [item.prediction in item.references for item in evaluation.items]
         found["cells"] = signs_of(evaluation.questions, rights, everything, by_type=by_type)
     if by_item := [name for name in metrics if name in _BY_ITEM]:
-        found["items"] = {name: packed_values(tabulate(evaluation.items, name).values.tolist()) for name in by_item}
+        values = {name: tabulate(evaluation.items, name).values.tolist() for name in by_item}
+        found["items"] = {name: [round(one, _PLACES) for one in own] for name, own in values.items()}
     return found
-
-
-def packed_values(values: Sequence[float]) -> str:
-    """What a metric says of each sentence, as text that JSON can hold."""
-    return pack(",".join(str(round(_UNIT * value)) for value in values))
-
-
-def unpacked_values(text: str) -> list[float]:
-    """What was packed, to four places.
-
-    Raises:
-        DataError: It was not.
-    """
-    return [int(one) / _UNIT for one in unpack(text, _VALUES).split(",")]
 
 
 def signs_of(

@@ -1,9 +1,9 @@
 """The rows of finished trials, in files that are only ever added to.
 
 A table's folder has ``results.csv``, a line for each finished trial, and ``outcomes.jsonl``, with all scores of each
-and what was right; where a plan asks for it, ``answers.jsonl`` has what each has answered. None of them is ever edited
-by hand; where their form has changed, a script has rewritten them, and the report was the same. A trial whose settings
-have changed has another key: its old rows stay where they are and count no more.
+and, packed, what was right; where a plan asks for it, ``answers.jsonl`` has what each has answered. None of them is
+ever edited by hand; where their form has changed, a script has rewritten them, and the report was the same. A trial
+whose settings have changed has another key: its old rows stay where they are and count no more.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import fcntl
 import io
 import json
 import os
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
+from experiments.packing import pack, unpack
 from experiments.plan import HOME
+from ssnt.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,10 @@ class Row:
 
 
 _NAMES = [one.name for one in fields(Row)]
+OUTCOMES = "outcomes"
+"""What the outcomes of a record are called: the greater part of it, nearly all of it alike."""
+
+_OBJECT = re.compile(r"\{.*\}")
 
 
 class Results:
@@ -81,8 +88,18 @@ class Results:
         return {row.key: row for row in rows}
 
     def records(self) -> dict[str, dict[str, Any]]:
-        """Scores and outcomes of all trials by their keys."""
-        return _by_key(self.outcomes)
+        """Scores and outcomes of all trials by their keys.
+
+        Raises:
+            DataError: Outcomes are not of the form that :meth:`add` writes.
+        """
+        return {key: {**one, OUTCOMES: self._unpacked(key, one)} for key, one in _by_key(self.outcomes).items()}
+
+    def _unpacked(self, key: str, record: dict[str, Any]) -> Any:
+        try:
+            return json.loads(unpack(record[OUTCOMES], _OBJECT))
+        except DataError as error:
+            raise DataError(f"{self.outcomes}: {key}: {error}") from None
 
     def kept_answers(self) -> dict[str, dict[str, Any]]:
         """The kept answers of trials by their keys, packed."""
@@ -105,7 +122,8 @@ class Results:
                     _append(kept, _line(row.key, {"commit": row.commit, "date": row.date, **answers}))
             if row.key in self.rows():
                 return False
-            _append(outcomes, _line(row.key, record))
+            packed = pack(json.dumps(record[OUTCOMES], ensure_ascii=False, separators=(",", ":")))
+            _append(outcomes, _line(row.key, {**record, OUTCOMES: packed}))
             text = io.StringIO()
             writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
             if not _cut(rows):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.outcomes import ABSENT, RIGHT, unpacked_values
+from experiments.outcomes import ABSENT, RIGHT
 from experiments.plan import known_types
 from experiments.reporting.bootstrap import mean_of_cells, resampled_accuracy, resampled_mean
 from experiments.reporting.gathered import Group
@@ -113,7 +113,7 @@ def items(group: Group, name: str, part: str = TEST) -> Measured | None:
     found = [record["outcomes"].get(part, {}).get("items", {}).get(name) for record in group.records]
     if not found or any(one is None for one in found):
         return None
-    values = np.concatenate([np.asarray(unpacked_values(one), dtype=np.float64) for one in found])
+    values = np.concatenate([np.asarray(one, dtype=np.float64) for one in found])
     basis = (group.dataset, part, "items", len(values))
     draws = resampled_mean(values, group.dataset)
     return Measured(100 * float(values.mean()), 100 * draws, basis, len(group.rows), len(group.trials))

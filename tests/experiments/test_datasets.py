@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from experiments.datasets import _human, load, require
-from experiments.outcomes import outcome_of, unpacked_values
+from experiments.outcomes import outcome_of
 from experiments.plan import merged, trials_of
 from experiments.results import Results
 from experiments.runner import run
@@ -137,7 +137,7 @@ def test_the_gigaword_recipe_runs_on_the_sample(data: Path, tmp_path: Path, monk
         assert [one["name"] for one in record["scores"]["dev"]] == ["rouge_1", "rouge_2", "rouge_l", "perplexity"]
         assert record["scores"]["dev"][3]["value"] > 1
         assert "items" not in record["outcomes"]["dev"]
-        values = unpacked_values(record["outcomes"]["test"]["items"]["rouge_l"])
+        values = record["outcomes"]["test"]["items"]["rouge_l"]
         assert len(values) == 30
         assert sum(values) / 30 == pytest.approx(record["scores"]["test"][2]["value"], abs=1e-4)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 from experiments.datasets import load
-from experiments.outcomes import packed_values, unpacked_values
 from experiments.plan import Trial, known_types
 from experiments.reporting import bootstrap, measured
 from experiments.reporting.bars import inflection_bars
@@ -118,15 +117,12 @@ def test_an_interval_is_wider_when_cells_fail_together() -> None:
 
 def test_items_are_resampled_by_sentence() -> None:
     values = [0.25, 0.5, 0.1234, 1.0]
-    assert unpacked_values(packed_values(values)) == values
-    found = items(group({"": {"items": {"rouge_1": packed_values(values)}}}, planned=[""]), "rouge_1")
+    found = items(group({"": {"items": {"rouge_1": values}}}, planned=[""]), "rouge_1")
     assert found is not None
     assert found.value == pytest.approx(100 * sum(values) / 4)
     for counts, value in zip(bootstrap.draws("toy/one", 4), found.draws, strict=True):
         assert value == pytest.approx(100 * float(counts @ np.array(values)) / 4)
     assert items(joint("1", "1"), "rouge_1") is None
-    with pytest.raises(DataError, match="expected a text that was packed, got list"):
-        items(group({"": {"items": {"rouge_1": values}}}, planned=[""]), "rouge_1")
 
 
 def test_an_incomplete_set_is_marked_and_never_compared() -> None:

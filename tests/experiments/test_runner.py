@@ -12,6 +12,7 @@ import pytest
 import yaml
 from experiments.__main__ import app
 from experiments.datasets import load
+from experiments.packing import pack
 from experiments.plan import Trial, tags_of, trials_of
 from experiments.results import Results, Row
 from experiments.runner import _Queue, code_version, run
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 
 from experiments import runner
 from ssnt.engines.base import DONE, FAILED, Job
-from ssnt.errors import ConfigError
+from ssnt.errors import ConfigError, DataError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.pipeline import EnsembleTransducer, Transducer
 
@@ -170,8 +171,8 @@ def test_wrong_settings_are_told_before_anything_is_begun(
 
 def test_status_tells_the_figures_of_the_plan_and_no_others(home: Path) -> None:
     streamed = [one for one in trials_of("toy") if one.system == "both"]
-    Results("toy", home).add(replace(_row(streamed[0].key, "both"), dev=0.125), {"scores": {}})
-    Results("toy", home).add(_row("older", "both"), {"scores": {}})
+    Results("toy", home).add(replace(_row(streamed[0].key, "both"), dev=0.125), RECORD)
+    Results("toy", home).add(_row("older", "both"), RECORD)
     assert "1 of   1  both  accuracy dev 0.1250\n" in CliRunner().invoke(app, ["status", "toy"]).output
 
 
@@ -275,6 +276,9 @@ def test_data_sets_and_seeds_that_the_models_do_not_have_are_refused(
         trials_of("other")
 
 
+RECORD: dict[str, Any] = {"scores": {}, "outcomes": {}}
+
+
 def _row(key: str = "k1", model: str = "m, with a comma") -> Row:
     return Row("d", "", model, 1, "accuracy", 0.5, None, 3, 1.5, "c", "h", "x", "now", key)
 
@@ -282,15 +286,15 @@ def _row(key: str = "k1", model: str = "m, with a comma") -> Row:
 @pytest.mark.parametrize("cut", range(1, 41, 3))
 def test_a_line_that_a_crash_has_cut_does_not_spoil_the_next(home: Path, cut: int) -> None:
     results = Results("toy", home)
-    results.add(_row("k1"), {"scores": {"dev": [{"a": {}}]}})
+    results.add(_row("k1"), {"scores": {"dev": [{"a": {}}]}, "outcomes": {}})
     rows, records = results.csv.read_bytes(), results.outcomes.read_bytes()
-    results.add(_row("k2"), {"scores": {"dev": [{"a": {}}]}})
+    results.add(_row("k2"), {"scores": {"dev": [{"a": {}}]}, "outcomes": {}})
     for path, before in ((results.csv, rows), (results.outcomes, records)):
         whole = path.read_bytes()
         assert cut <= len(whole) - len(before)
         path.write_bytes(whole[:-cut])
     assert results.rows() == {"k1": _row("k1")}
-    results.add(_row("k3"), {"scores": {}})
+    results.add(_row("k3"), RECORD)
     assert results.rows() == {"k1": _row("k1"), "k3": _row("k3")}
     assert set(results.records()) == {"k1", "k3"}
 
@@ -299,7 +303,7 @@ def test_a_file_cut_in_its_first_line_begins_anew(home: Path) -> None:
     results = Results("toy", home)
     results.csv.write_text("dataset,tags,mo", encoding="utf-8")
     assert results.rows() == {}
-    results.add(_row("k1"), {"scores": {}})
+    results.add(_row("k1"), RECORD)
     assert results.csv.read_text(encoding="utf-8").startswith("dataset,tags,model,seed")
     assert results.rows() == {"k1": _row("k1")}
 
@@ -307,13 +311,32 @@ def test_a_file_cut_in_its_first_line_begins_anew(home: Path) -> None:
 def test_a_broken_line_of_outcomes_is_left_out(home: Path) -> None:
     results = Results("toy", home)
     results.outcomes.write_text('{"key":"k0","scores":{"dev":[{"a":{}}\n', encoding="utf-8")  # it ends with a brace
-    results.add(_row("k1"), {"scores": {}})
+    results.add(_row("k1"), RECORD)
     assert set(results.records()) == {"k1"}
 
 
+def test_outcomes_are_packed_in_their_file_and_come_back(home: Path) -> None:
+    outcomes = {
+        "dev": {"cells": {"": "1" * 500}},
+        "test": {"cells": {"case=ä": "10."}, "items": {"rouge_1": [0.1234, 1]}},
+    }
+    results = Results("toy", home)
+    results.add(_row("k1"), {"scores": {}, "outcomes": outcomes})
+    assert len(results.outcomes.read_bytes()) < 250
+    assert results.records() == {"k1": {"key": "k1", "scores": {}, "outcomes": outcomes}}
+
+
+@pytest.mark.parametrize("outcomes", ['{"dev":{}}', '""', '"not packed"', f'"{pack("[]")}"'])
+def test_outcomes_of_another_form_are_refused(home: Path, outcomes: str) -> None:
+    results = Results("toy", home)
+    results.outcomes.write_text(f'{{"key":"k0","scores":{{}},"outcomes":{outcomes}}}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"outcomes\.jsonl: k0: expected a text (that was packed|of the form)"):
+        results.records()
+
+
 def test_two_runners_that_finish_the_same_trial_leave_one_row(home: Path) -> None:
-    assert Results("toy", home).add(_row("k1"), {"scores": {}, "by": 1})
-    assert not Results("toy", home).add(replace(_row("k1"), test=0.9), {"scores": {}, "by": 2})
+    assert Results("toy", home).add(_row("k1"), {**RECORD, "by": 1})
+    assert not Results("toy", home).add(replace(_row("k1"), test=0.9), {**RECORD, "by": 2})
     results = Results("toy", home)
     assert results.rows() == {"k1": _row("k1")}
     assert results.records()["k1"]["by"] == 1
@@ -326,7 +349,7 @@ def _queue(trials: list[Trial], work: Path) -> _Queue:
 
 def _told(trial: Trial) -> dict[str, object]:
     row = {"dev": 0.5, "test": 0.5, "epochs": 1, "seconds": 1.0, "data": "x"}
-    return {"state": DONE, "row": row, "record": {"scores": {}, "outcomes": {}}}
+    return {"state": DONE, "row": row, "record": RECORD}
 
 
 def test_a_measurement_waits_for_its_models_and_is_given_up_without_them(home: Path, tmp_path: Path) -> None:
@@ -377,7 +400,7 @@ def test_a_model_that_is_elsewhere_is_trained_again_for_a_measurement_and_keeps_
 ) -> None:
     first, second, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
     for one in (first, second):
-        Results("toy", home).add(replace(_row(one.key), dev=0.25), {"scores": {}, "outcomes": {}})
+        Results("toy", home).add(replace(_row(one.key), dev=0.25), RECORD)
     queue = _queue([first, second, both], tmp_path)
     job = next(queue.jobs())
     assert job is not None
