@@ -1,6 +1,7 @@
 """Settings in YAML files, overrides and presets."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,25 @@ def test_a_file_goes_before_the_preset_and_overrides_before_both(tmp_path: Path)
 def test_overrides_are_read_as_yaml_or_text(override: str, section: str, name: str, value: object):
     config = load_config(overrides=parse_overrides([override]))
     assert getattr(getattr(config, section), name) == value
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("training.seed=3", "training.seed=4", "setting 'training.seed': given twice, as 3 and as 4; leave one out"),
+        ("data.train=", "data.train=b", "setting 'data.train': given twice, as None and as 'b'; leave one out"),
+        ("data={train: a, dev: d}", "data.train=b", "setting 'data.train': given twice, as 'a' and as 'b'"),
+        ("data.train=a", "data={dev: d, train: b}", "setting 'data.train': given twice, as 'a' and as 'b'"),
+    ],
+)
+def test_two_overrides_must_not_disagree(first: str, second: str, message: str):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_overrides([first, second])
+
+
+def test_two_overrides_may_agree_or_be_of_one_section():
+    given = parse_overrides(["training.seed=3", "training.seed=3", "data={train: a}", "data.dev=d"])
+    assert given == {"training": {"seed": 3}, "data": {"train": "a", "dev": "d"}}
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> 
     is.
 
     Raises:
-        ConfigError: One is not of this form, or names no setting.
+        ConfigError: One is not of this form, or names no setting, or two give a setting different values.
     """
     result: dict[str, Any] = {}
     for override in overrides:
@@ -179,8 +179,16 @@ def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> 
             raise ConfigError(unknown_setting(cls, keys, _plain_value(text)))
         kinds = kinds_of(field.annotation)
         value: Any = _text_value(text, kinds, override) if str in kinds else _yaml_value(text, override)
-        result = merged(result, nested({".".join(keys): value}))
+        change = nested({".".join(keys): value})
+        _check_not_twice(flattened(result), flattened(change))
+        result = merged(result, change)
     return result
+
+
+def _check_not_twice(before: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    for name, value in change.items():
+        if name in before and before[name] != value:
+            raise ConfigError(f"setting {name!r}: given twice, as {before[name]!r} and as {value!r}; leave one out")
 
 
 def _text_value(text: str, kinds: Collection[Any], override: str) -> Any:
