@@ -1,4 +1,4 @@
-"""Long texts of numbers, made small enough to be committed, as text that JSON can hold."""
+"""Long texts, made small enough to be committed, as text that JSON can hold."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ssnt.errors import DataError
 
 
 def pack(text: str) -> str:
-    """A text in a fifth of its room, or less."""
+    """A long text in a fraction of its room."""
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def unpack(text: str, form: re.Pattern[str]) -> str:
+def unpack(text: object, form: re.Pattern[str]) -> str:
     """What was packed, which is to be of some form.
 
     Raises:

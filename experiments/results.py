@@ -61,10 +61,10 @@ class Row:
 
 
 _NAMES = [one.name for one in fields(Row)]
-OUTCOMES = "outcomes"
-"""What the outcomes of a record are called: the greater part of it, nearly all of it alike."""
+_OUTCOMES = "outcomes"
+"""The part of a record that is packed."""
 
-_OBJECT = re.compile(r"\{.*\}")
+_JSON_OBJECT = re.compile(r"\{.*\}")
 
 
 class Results:
@@ -93,12 +93,12 @@ class Results:
         Raises:
             DataError: Outcomes are not of the form that :meth:`add` writes.
         """
-        return {key: {**one, OUTCOMES: self._unpacked(key, one)} for key, one in _by_key(self.outcomes).items()}
+        return {key: {**one, _OUTCOMES: self._unpacked(key, one)} for key, one in _by_key(self.outcomes).items()}
 
     def _unpacked(self, key: str, record: dict[str, Any]) -> Any:
         try:
-            return json.loads(unpack(record[OUTCOMES], _OBJECT))
-        except DataError as error:
+            return json.loads(unpack(record.get(_OUTCOMES), _JSON_OBJECT))
+        except ValueError as error:  # a DataError, or JSON's
             raise DataError(f"{self.outcomes}: {key}: {error}") from None
 
     def kept_answers(self) -> dict[str, dict[str, Any]]:
@@ -114,6 +114,7 @@ class Results:
         Returns:
             Whether its row was added.
         """
+        packed = _line(row.key, {**record, _OUTCOMES: pack(_json(record[_OUTCOMES]))})
         self.csv.parent.mkdir(parents=True, exist_ok=True)
         with self.outcomes.open("ab+") as outcomes, self.csv.open("ab+") as rows:
             fcntl.flock(outcomes, fcntl.LOCK_EX)  # until it is closed
@@ -122,8 +123,7 @@ class Results:
                     _append(kept, _line(row.key, {"commit": row.commit, "date": row.date, **answers}))
             if row.key in self.rows():
                 return False
-            packed = pack(json.dumps(record[OUTCOMES], ensure_ascii=False, separators=(",", ":")))
-            _append(outcomes, _line(row.key, {**record, OUTCOMES: packed}))
+            _append(outcomes, packed)
             text = io.StringIO()
             writer = csv.DictWriter(text, _NAMES, lineterminator="\n")
             if not _cut(rows):
@@ -140,7 +140,11 @@ def _by_key(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _line(key: str, record: dict[str, Any]) -> str:
-    return json.dumps({"key": key, **record}, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return _json({"key": key, **record}) + "\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _lines(path: Path) -> list[str]:

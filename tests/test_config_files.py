@@ -167,6 +167,10 @@ def test_overrides_are_read_as_yaml_or_text(override: str, section: str, name: s
         ("data.train=", "data.train=b", "setting 'data.train': given twice, as None and as 'b'; leave one out"),
         ("data={train: a, dev: d}", "data.train=b", "setting 'data.train': given twice, as 'a' and as 'b'"),
         ("data.train=a", "data={dev: d, train: b}", "setting 'data.train': given twice, as 'a' and as 'b'"),
+        ("data=null", "data.train=a", "setting 'data': given twice, as None and as {'train': 'a'}; leave one out"),
+        ("data.train=a", "data=null", "setting 'data': given twice, as {'train': 'a'} and as None; leave one out"),
+        ("training=5", "training.seed=3", "setting 'training': given twice, as 5 and as {'seed': 3}; leave one out"),
+        ("training.seed=1", "training.seed=true", "setting 'training.seed': given twice, as 1 and as True"),
     ],
 )
 def test_two_overrides_must_not_disagree(first: str, second: str, message: str):

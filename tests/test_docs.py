@@ -48,8 +48,8 @@ NOT_RUN = (
     r"tensorboard .*",
 )
 
-# Trainings are shortened, whatever the page says: a few steps, a few more if they go on, and a narrow search on the
-# development data, as a model that has learnt nothing writes long outputs.
+# Trainings are shortened, so that no page may set any of these itself: a few steps, a few more if they go on, and a
+# narrow search on the development data, as a model that has learnt nothing writes long outputs.
 SHORT = """
 ssnt() {
   case "$1" in

@@ -87,3 +87,19 @@ def test_stats_stops_at_a_bad_line(run: Run, place: Path):
     done = run("data", "stats", "bad.tsv")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("ssnt: error: bad.tsv:2: no target")
+
+
+def test_options_and_settings_must_agree(run: Run, place: Path):
+    write(place / "three.tsv", "a\tA\tx", "b\tB\tx")
+    for option, setting, message in (
+        (("--tags-column", "3"), "tags_column=2", "'data.tags_column': given twice, as 3 by --tags-column and as 2 by"),
+        (
+            ("--format", "tsv"),
+            "data.format=jsonl",
+            "'data.format': given twice, as 'tsv' by --format and as 'jsonl' by",
+        ),
+    ):
+        done = run("data", "check", "three.tsv", *option, setting)
+        assert done.code == 2
+        assert f"setting {message} " in done.err
+    assert run("data", "check", "three.tsv", "--tags-column", "3", "data.tags_column=3").code == 0

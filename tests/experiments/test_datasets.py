@@ -139,6 +139,8 @@ def test_the_gigaword_recipe_runs_on_the_sample(data: Path, tmp_path: Path, monk
         assert "items" not in record["outcomes"]["dev"]
         values = record["outcomes"]["test"]["items"]["rouge_l"]
         assert len(values) == 30
+        assert values == [round(one, 4) for one in values]
+        assert any(values)
         assert sum(values) / 30 == pytest.approx(record["scores"]["test"][2]["value"], abs=1e-4)
 
 

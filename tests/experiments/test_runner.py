@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -326,12 +327,23 @@ def test_outcomes_are_packed_in_their_file_and_come_back(home: Path) -> None:
     assert results.records() == {"k1": {"key": "k1", "scores": {}, "outcomes": outcomes}}
 
 
-@pytest.mark.parametrize("outcomes", ['{"dev":{}}', '""', '"not packed"', f'"{pack("[]")}"'])
-def test_outcomes_of_another_form_are_refused(home: Path, outcomes: str) -> None:
+@pytest.mark.parametrize(
+    "outcomes",
+    [{}, {"outcomes": {"dev": {}}}, *({"outcomes": one} for one in ("", "not packed", pack("[]"), pack("{x}")))],
+)
+def test_outcomes_of_another_form_are_refused(home: Path, outcomes: dict[str, Any]) -> None:
     results = Results("toy", home)
-    results.outcomes.write_text(f'{{"key":"k0","scores":{{}},"outcomes":{outcomes}}}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"outcomes\.jsonl: k0: expected a text (that was packed|of the form)"):
+    results.outcomes.write_text(json.dumps({"key": "k0", "scores": {}, **outcomes}) + "\n", encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"outcomes\.jsonl: k0: (expected a text (that was packed|of the form)|Expecting)"
+    ):
         results.records()
+
+
+def test_a_record_without_outcomes_leaves_nothing_behind(home: Path) -> None:
+    with pytest.raises(KeyError):
+        Results("toy", home).add(_row("k1"), {"scores": {}}, {"data": "x"})
+    assert not Results("toy", home).answers.exists()
 
 
 def test_two_runners_that_finish_the_same_trial_leave_one_row(home: Path) -> None:

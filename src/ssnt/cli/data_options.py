@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ssnt.cli.agreement import check_agreement
 from ssnt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,18 +37,19 @@ def data_settings(
         needs_target: Whether the target is read. If not, its column gives way to the others.
 
     Raises:
-        ConfigError: A setting is unknown or wrong.
+        ConfigError: A setting is unknown or wrong, or is given twice with different values.
     """
     from ssnt.config import DataConfig
 
     base = base or DataConfig()
-    changes: dict[str, Any] = {}
-    if format_ is not None and str(format_) != base.format:
-        changes = {**dict.fromkeys(_LAYOUT), "format": str(format_)}
+    given: dict[str, Any] = {} if format_ is None else {"format": str(format_)}
     for name, column in zip(_LAYOUT, (source_column, target_column, tags_column), strict=False):
         if column is not None:
-            changes[name] = as_column(column)
-    data = base.model_copy(update=changes | _parsed(settings or ()))
+            given[name] = as_column(column)
+    set_too = _parsed(settings or ())
+    check_agreement({"data": given}, {"data": set_too})
+    forgotten = dict.fromkeys(_LAYOUT) if given.get("format", base.format) != base.format else {}
+    data = base.model_copy(update=forgotten | given | set_too)
     return data if needs_target else _with_target_aside(data)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssnt.cli.agreement import check_agreement
 from ssnt.cli.data_options import as_column
 from ssnt.cli.options import ModelName
 from ssnt.errors import ConfigError
@@ -101,37 +102,20 @@ def overrides_of(settings: Sequence[str], options: dict[str, Any], cls: type[Con
         cls: The class of the settings; None: those of a training.
 
     Raises:
-        ConfigError: A setting is wrong, or an option gives it another value than KEY=VALUE does.
+        ConfigError: A setting is wrong, or is given twice with different values.
     """
     from ssnt.config import Config, merged, parse_overrides
 
     given: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict):
-            given[name] = {inner: one for inner, one in value.items() if one is not None}
+            if inner := {key: one for key, one in value.items() if one is not None}:
+                given[name] = inner
         elif value is not None:
             given[name] = value
     set_too = parse_overrides(settings, cls or Config)
-    _check_not_twice(given, set_too)
+    check_agreement(given, set_too)
     return merged(given, set_too)
-
-
-def _check_not_twice(by_options: dict[str, Any], by_settings: dict[str, Any]) -> None:
-    """Refuses a setting that an option and KEY=VALUE give different values: which of them is meant cannot be told."""
-    from ssnt.config.files import flattened
-
-    set_too = flattened(by_settings)
-    for name, option in flattened(by_options).items():
-        section, _, key = name.rpartition(".")
-        source = "--model" if section == "model" else f"--{key.replace('_', '-')}"
-        if section in set_too:
-            raise ConfigError(
-                f"setting {section!r}: expected none beside {source}, which sets a part of it; leave one out"
-            )
-        if name in set_too and (setting := set_too[name]) != option:
-            raise ConfigError(
-                f"setting {name!r}: given twice, as {option!r} by {source} and as {setting!r} by {name}=; leave one out"
-            )
 
 
 def going_on(before: SomeConfig, overrides: dict[str, Any]) -> SomeConfig:

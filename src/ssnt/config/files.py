@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -180,15 +181,41 @@ def parse_overrides(overrides: Iterable[str], cls: type[BaseModel] = Config) -> 
         kinds = kinds_of(field.annotation)
         value: Any = _text_value(text, kinds, override) if str in kinds else _yaml_value(text, override)
         change = nested({".".join(keys): value})
-        _check_not_twice(flattened(result), flattened(change))
+        if found := first_disagreement(result, change):
+            raise ConfigError(
+                f"setting {found.name!r}: given twice, as {found.first!r} and as {found.second!r}; leave one out"
+            )
         result = merged(result, change)
     return result
 
 
-def _check_not_twice(before: Mapping[str, Any], change: Mapping[str, Any]) -> None:
-    for name, value in change.items():
-        if name in before and before[name] != value:
-            raise ConfigError(f"setting {name!r}: given twice, as {before[name]!r} and as {value!r}; leave one out")
+@dataclass(frozen=True)
+class Disagreement:
+    """A setting, or a section, to which two give different values.
+
+    Attributes:
+        name: Its dotted name.
+        first: What the first one says.
+        second: What the second one says.
+    """
+
+    name: str
+    first: Any
+    second: Any
+
+
+def first_disagreement(first: Mapping[str, Any], second: Mapping[str, Any], before: str = "") -> Disagreement | None:
+    """The first of the second nested settings that the first ones have otherwise; None: they can be merged."""
+    for key, value in second.items():
+        if key not in first:
+            continue
+        name, old = f"{before}{key}", first[key]
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            if found := first_disagreement(old, value, f"{name}."):
+                return found
+        elif old != value or isinstance(old, bool) != isinstance(value, bool):  # to Python, true is 1
+            return Disagreement(name, old, value)
+    return None
 
 
 def _text_value(text: str, kinds: Collection[Any], override: str) -> Any:
