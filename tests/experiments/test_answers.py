@@ -352,7 +352,8 @@ def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Pat
         assert job is not None
         row = {"dev": 0.5, "test": 0.5, "epochs": 1, "seconds": 1.0, "data": "x"}
         seen = {"dev": 0.5, "test": 0.5}
-        queue.tell(job, {"state": DONE, "row": row, "record": {}, "answers": {"data": "own", "accuracy": seen}})
+        record: dict[str, object] = {"outcomes": {}}
+        queue.tell(job, {"state": DONE, "row": row, "record": record, "answers": {"data": "own", "accuracy": seen}})
     kept = Results("toy", home).kept_answers()
     assert {key: (one["data"], one["commit"]) for key, one in kept.items()} == {
         trials[0].key: ("own", "commit"),

@@ -110,6 +110,17 @@ def test_answers_are_kept_by_lemma_and_type_or_by_lemma_alone(by_type: bool, cel
     assert outcome_of(evaluation, ["accuracy"], examples, by_type=by_type) == {"cells": cells}
 
 
+def test_rouge_is_kept_for_each_sentence_to_four_places() -> None:
+    examples = [Example("a b c d", "a b c"), Example("e f", "e")]
+    questions = pool_references(examples)
+    items = [
+        Item.from_text(output, one.references, split=str.split)
+        for output, one in zip(["a b d", "g"], questions, strict=True)
+    ]
+    kept = outcome_of(Evaluation([], [], items, questions), ["rouge_1", "perplexity"], examples, by_type=False)
+    assert kept == {"items": {"rouge_1": [0.6667, 0.0]}}
+
+
 def test_g2p_counts_words_not_phones() -> None:
     assert trials_of("g2p")[0].metrics == ("item_error_rate", "per")
 
@@ -139,8 +150,6 @@ def test_the_gigaword_recipe_runs_on_the_sample(data: Path, tmp_path: Path, monk
         assert "items" not in record["outcomes"]["dev"]
         values = record["outcomes"]["test"]["items"]["rouge_l"]
         assert len(values) == 30
-        assert values == [round(one, 4) for one in values]
-        assert any(values)
         assert sum(values) / 30 == pytest.approx(record["scores"]["test"][2]["value"], abs=1e-4)
 
 
