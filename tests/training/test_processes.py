@@ -16,7 +16,7 @@ from ssnt.errors import ConfigError
 from ssnt.training import processes, train
 from ssnt.training.processes import World, is_first_process, joined_world
 from ssnt.training.run_directory import RunDirectory
-from trainings import RUN, MakeConfig, rows, start
+from trainings import MakeConfig, rows, start
 
 PATIENCE = 180
 
@@ -99,11 +99,11 @@ def test_torchrun_starts_processes_too(make_config: MakeConfig, tmp_path: Path):
     one = make_config(**settings, batch={"size": 16}, out=str(tmp_path / "one"))
     two = make_config(**settings, batch={"size": 8}, hardware={"devices": 2}, out=str(tmp_path / "two"))
     train(one, display=False)
-    (tmp_path / "run.py").write_text(RUN)
     (tmp_path / "two.yaml").write_text(dump_config(two))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    # what docs/training.md shows: torchrun is this module
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", "2"]
     run = subprocess.run(
-        [*command, str(tmp_path / "run.py"), str(tmp_path / "two.yaml")],
+        [*command, "-m", "ssnt", "train", str(tmp_path / "two.yaml")],
         capture_output=True,
         text=True,
         timeout=PATIENCE,
