@@ -88,6 +88,7 @@ QUICK_PROCESSES = {
     "test_a_stopped_training_goes_on_and_finished_models_are_not_trained_again",
     "test_a_sweep_that_was_stopped_and_one_that_was_killed_go_on",
     "test_all_files_are_the_same_wherever_and_in_how_many_processes_trials_are_trained",
+    "test_an_error_in_the_first_process_ends_the_others",
     "test_ctrl_c_saves_and_says_how_to_go_on",
     "test_models_are_trained_side_by_side_without_those_that_cannot_be",
     "test_one_failure_hurts_none_but_itself",
