@@ -64,6 +64,9 @@ _NAMES = [one.name for one in fields(Row)]
 _OUTCOMES = "outcomes"
 """The part of a record that is packed."""
 
+_RESTORE = "the file was damaged or edited: restore it with git"
+_EXCERPT = 80
+
 _JSON_OBJECT = re.compile(r"\{.*\}")
 
 
@@ -82,16 +85,22 @@ class Results:
         self.answers = folder / "answers.jsonl"
 
     def rows(self) -> dict[str, Row]:
-        """All rows by their keys; a line of another width, such as one that a crash has cut short, is none."""
-        found = (next(csv.reader([line])) for line in _lines(self.csv))
-        rows = (_row(dict(zip(_NAMES, one, strict=True))) for one in found if len(one) == len(_NAMES) and one != _NAMES)
+        """All rows by their keys, but for a last line that a crash has cut short.
+
+        Raises:
+            DataError: Another line is not what :meth:`add` writes.
+        """
+        lines = _lines(self.csv)
+        if lines and next(csv.reader(lines[:1])) != _NAMES:
+            raise DataError(f"{self.csv}:1: expected {','.join(_NAMES)}, got {lines[0]!r}; {_RESTORE}")
+        rows = [_row(self.csv, number, line) for number, line in enumerate(lines[1:], 2)]
         return {row.key: row for row in rows}
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Scores and outcomes of all trials by their keys.
 
         Raises:
-            DataError: Outcomes are not of the form that :meth:`add` writes.
+            DataError: A record is not what :meth:`add` writes.
         """
         return {key: {**one, _OUTCOMES: self._unpacked(key, one)} for key, one in _by_key(self.outcomes).items()}
 
@@ -102,7 +111,11 @@ class Results:
             raise DataError(f"{self.outcomes}: {key}: {error}") from None
 
     def kept_answers(self) -> dict[str, dict[str, Any]]:
-        """The kept answers of trials by their keys, packed."""
+        """The kept answers of trials by their keys, packed.
+
+        Raises:
+            DataError: A line is not what :meth:`add` writes.
+        """
         return _by_key(self.answers)
 
     def add(self, row: Row, record: dict[str, Any], answers: dict[str, Any] | None = None) -> bool:
@@ -135,8 +148,8 @@ class Results:
 
 def _by_key(path: Path) -> dict[str, dict[str, Any]]:
     """The records of a file by their keys."""
-    records = (_record(line) for line in _lines(path))
-    return {record["key"]: record for record in records if record is not None}
+    records = [_record(path, number, line) for number, line in enumerate(_lines(path), 1)]
+    return {record["key"]: record for record in records}
 
 
 def _line(key: str, record: dict[str, Any]) -> str:
@@ -149,9 +162,8 @@ def _json(value: Any) -> str:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a file that are written to their ends."""
-    if not path.exists():
-        return []
-    return path.read_bytes().rpartition(b"\n")[0].decode("utf-8").split("\n")
+    whole, end, _ = (path.read_bytes() if path.exists() else b"").rpartition(b"\n")
+    return whole.decode("utf-8").split("\n") if end else []
 
 
 def _append(file: IO[bytes], text: str) -> None:
@@ -170,11 +182,13 @@ def _cut(file: IO[bytes]) -> int:
     return size
 
 
-def _record(line: str) -> dict[str, Any] | None:
+def _record(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(line)
-    except ValueError:  # it was cut short, and has no row either
-        return None
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("key"), str):
+        raise DataError(f"{path}:{number}: expected a JSON object with a key, got {_excerpt(line)}; {_RESTORE}")
     return found
 
 
@@ -184,14 +198,31 @@ def _shown(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _row(one: dict[str, str]) -> Row:
-    return Row(
-        **{
-            **one,
-            "seed": int(one["seed"]),
-            "dev": float(one["dev"]),
-            "test": float(one["test"]) if one["test"] else None,
-            "epochs": int(one["epochs"]),
-            "seconds": float(one["seconds"]),
-        }  # type: ignore[arg-type]
-    )
+def _row(path: Path, number: int, line: str) -> Row:
+    values = next(csv.reader([line]), [])
+    if len(values) != len(_NAMES):
+        raise DataError(
+            f"{path}:{number}: expected {len(_NAMES)} values, got {len(values)} in {_excerpt(line)}; {_RESTORE}"
+        )
+    one = dict(zip(_NAMES, values, strict=True))
+    try:
+        return Row(
+            **{
+                **one,
+                "seed": int(one["seed"]),
+                "dev": float(one["dev"]),
+                "test": float(one["test"]) if one["test"] else None,
+                "epochs": int(one["epochs"]),
+                "seconds": float(one["seconds"]),
+            }  # type: ignore[arg-type]
+        )
+    except ValueError:
+        raise DataError(
+            f"{path}:{number}: expected numbers for seed, dev, test, epochs and seconds, got "
+            f"{_excerpt(line)}; {_RESTORE}"
+        ) from None
+
+
+def _excerpt(line: str) -> str:
+    """As much of a line as a message has room for."""
+    return repr(line if len(line) <= _EXCERPT else line[:_EXCERPT] + "…")

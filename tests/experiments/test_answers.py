@@ -457,3 +457,29 @@ def test_answers_of_what_has_none_are_refused(
     _change_plan(home, at, **change)
     with pytest.raises(ConfigError, match=message):
         trials_of("toy")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "text", "message"),
+    [
+        ("results.csv", 1, "datasets,tags", r"expected dataset,tags,"),
+        ("results.csv", 2, "inflection/toy", r"expected 14 values, got 1 in 'inflection/toy'"),
+        ("results.csv", 2, "", r"expected 14 values, got 0"),
+        ("results.csv", 2, "a,,b,one,accuracy,0.5,0.5,1,1,c,d,e,f,key", r"expected numbers for seed"),
+        ("results.csv", 3, "a,,b,1,accuracy,half,,1,1,c,d,e,f,key", r"expected numbers for seed, dev"),
+        ("outcomes.jsonl", 2, "{}", r"expected a JSON object with a key, got '\{\}'"),
+        ("outcomes.jsonl", 1, '{"key":"x', r"expected a JSON object with a key"),
+        ("outcomes.jsonl", 1, "[1]", r"expected a JSON object with a key"),
+        ("answers.jsonl", 1, "x" * 100, r"expected a JSON object with a key, got 'x{80}…'"),
+    ],
+)
+def test_a_damaged_line_is_named(home: Path, name: str, line: int, text: str, message: str) -> None:
+    kept = Results("toy", home)
+    for one in [one for one in trials_of("toy") if one.system == "one"]:
+        _add(home, one, {"data": "x"})
+    path = kept.csv.with_name(name)
+    lines = path.read_text().split("\n")
+    lines[line - 1] = text
+    path.write_text("\n".join(lines))
+    with pytest.raises(DataError, match=rf"{name}:{line}: {message}.*; the file was damaged"):
+        {"results.csv": kept.rows, "outcomes.jsonl": kept.records, "answers.jsonl": kept.kept_answers}[name]()

@@ -309,13 +309,6 @@ def test_a_file_cut_in_its_first_line_begins_anew(home: Path) -> None:
     assert results.rows() == {"k1": _row("k1")}
 
 
-def test_a_broken_line_of_outcomes_is_left_out(home: Path) -> None:
-    results = Results("toy", home)
-    results.outcomes.write_text('{"key":"k0","scores":{"dev":[{"a":{}}\n', encoding="utf-8")  # it ends with a brace
-    results.add(_row("k1"), RECORD)
-    assert set(results.records()) == {"k1"}
-
-
 def test_outcomes_are_packed_in_their_file_and_come_back(home: Path) -> None:
     outcomes = {
         "dev": {"cells": {"": "1" * 500}},
