@@ -64,7 +64,7 @@ _NAMES = [one.name for one in fields(Row)]
 _OUTCOMES = "outcomes"
 """The part of a record that is packed."""
 
-_RESTORE = "the file was damaged or edited: restore it with git"
+_MEND = "the line was damaged or edited: mend it, or remove it, and its trial is done again"
 _EXCERPT = 80
 
 _JSON_OBJECT = re.compile(r"\{.*\}")
@@ -91,10 +91,19 @@ class Results:
             DataError: Another line is not what :meth:`add` writes.
         """
         lines = _lines(self.csv)
-        if lines and next(csv.reader(lines[:1])) != _NAMES:
-            raise DataError(f"{self.csv}:1: expected {','.join(_NAMES)}, got {lines[0]!r}; {_RESTORE}")
+        if lines and _values(self.csv, 1, lines[0]) != _NAMES:
+            raise DataError(f"{self.csv}:1: expected {','.join(_NAMES)}, got {_excerpt(lines[0])}; restore it")
         rows = [_row(self.csv, number, line) for number, line in enumerate(lines[1:], 2)]
         return {row.key: row for row in rows}
+
+    def check(self) -> None:
+        """Reads all files, so that a damaged one is known before anything is added to it.
+
+        Raises:
+            DataError: A line of one is not what :meth:`add` writes; packed outcomes are not unpacked for it.
+        """
+        for read in (self.rows, self.kept_answers, lambda: _by_key(self.outcomes)):
+            read()
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Scores and outcomes of all trials by their keys.
@@ -126,15 +135,19 @@ class Results:
 
         Returns:
             Whether its row was added.
+
+        Raises:
+            DataError: A file is damaged; then nothing is added.
         """
         packed = _line(row.key, {**record, _OUTCOMES: pack(_json(record[_OUTCOMES]))})
         self.csv.parent.mkdir(parents=True, exist_ok=True)
         with self.outcomes.open("ab+") as outcomes, self.csv.open("ab+") as rows:
             fcntl.flock(outcomes, fcntl.LOCK_EX)  # until it is closed
-            if answers is not None and row.key not in self.kept_answers():
+            has_row, has_answers = row.key in self.rows(), row.key in self.kept_answers()
+            if answers is not None and not has_answers:
                 with self.answers.open("ab+") as kept:
                     _append(kept, _line(row.key, {"commit": row.commit, "date": row.date, **answers}))
-            if row.key in self.rows():
+            if has_row:
                 return False
             _append(outcomes, packed)
             text = io.StringIO()
@@ -163,7 +176,14 @@ def _json(value: Any) -> str:
 def _lines(path: Path) -> list[str]:
     """The lines of a file that are written to their ends."""
     whole, end, _ = (path.read_bytes() if path.exists() else b"").rpartition(b"\n")
-    return whole.decode("utf-8").split("\n") if end else []
+    return [_decoded(path, number, line) for number, line in enumerate(whole.split(b"\n"), 1)] if end else []
+
+
+def _decoded(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}:{number}: expected UTF-8, got {line[:_EXCERPT]!r}; {_MEND}") from None
 
 
 def _append(file: IO[bytes], text: str) -> None:
@@ -188,7 +208,7 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("key"), str):
-        raise DataError(f"{path}:{number}: expected a JSON object with a key, got {_excerpt(line)}; {_RESTORE}")
+        raise DataError(f"{path}:{number}: expected a JSON object with a key, got {_excerpt(line)}; {_MEND}")
     return found
 
 
@@ -199,10 +219,10 @@ def _shown(value: object) -> str:
 
 
 def _row(path: Path, number: int, line: str) -> Row:
-    values = next(csv.reader([line]), [])
+    values = _values(path, number, line)
     if len(values) != len(_NAMES):
         raise DataError(
-            f"{path}:{number}: expected {len(_NAMES)} values, got {len(values)} in {_excerpt(line)}; {_RESTORE}"
+            f"{path}:{number}: expected {len(_NAMES)} values, got {len(values)} in {_excerpt(line)}; {_MEND}"
         )
     one = dict(zip(_NAMES, values, strict=True))
     try:
@@ -218,8 +238,16 @@ def _row(path: Path, number: int, line: str) -> Row:
         )
     except ValueError:
         raise DataError(
-            f"{path}:{number}: expected numbers for seed, dev, test, epochs and seconds, got "
-            f"{_excerpt(line)}; {_RESTORE}"
+            f"{path}:{number}: expected numbers for seed, dev, test, epochs and seconds, got {_excerpt(line)}; {_MEND}"
+        ) from None
+
+
+def _values(path: Path, number: int, line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error as error:
+        raise DataError(
+            f"{path}:{number}: expected values with commas, got {_excerpt(line)} ({error}); {_MEND}"
         ) from None
 
 

@@ -94,6 +94,8 @@ class _Queue:
 
     def __init__(self, trials: Sequence[Trial], work: Path, commit: str, home: Path | None) -> None:
         self._results = {table: Results(table, home) for table in {one.table for one in trials}}
+        for results in self._results.values():
+            results.check()
         elsewhere = {table_of(key) for one in trials for key in one.members} - self._results.keys()
         known = [*self._results.values(), *(Results(table, home) for table in elsewhere)]
         self._rows = {key: row for results in known for key, row in results.rows().items()}

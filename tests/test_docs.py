@@ -46,7 +46,7 @@ NOT_RUN = (
     r"ssnt [a-z]+ [\w-]+/[\w-]+( .*)?",  # a model on the hub
     r"ssnt quickstart --serve",
     r"tensorboard .*",
-    r"torchrun --nnodes 1 --nproc-per-node 2 -m ssnt train .*",  # tests/training/test_processes.py does
+    r"torchrun --nnodes 1 --nproc-per-node 2 -m ssnt train .*",  # tests/training/test_processes.py starts the like
 )
 
 # Trainings are shortened, so that no page may set any of these itself: a few steps, a few more if they go on, and a

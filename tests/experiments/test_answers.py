@@ -467,19 +467,30 @@ def test_answers_of_what_has_none_are_refused(
         ("results.csv", 2, "", r"expected 14 values, got 0"),
         ("results.csv", 2, "a,,b,one,accuracy,0.5,0.5,1,1,c,d,e,f,key", r"expected numbers for seed"),
         ("results.csv", 3, "a,,b,1,accuracy,half,,1,1,c,d,e,f,key", r"expected numbers for seed, dev"),
+        ("results.csv", 2, "a\rb", r"expected values with commas, got 'a\\rb'"),
+        ("results.csv", 1, "\xe4", r"expected UTF-8, got b'\\xe4'"),
+        ("outcomes.jsonl", 2, "\xe4", r"expected UTF-8, got b'\\xe4'"),
         ("outcomes.jsonl", 2, "{}", r"expected a JSON object with a key, got '\{\}'"),
         ("outcomes.jsonl", 1, '{"key":"x', r"expected a JSON object with a key"),
         ("outcomes.jsonl", 1, "[1]", r"expected a JSON object with a key"),
         ("answers.jsonl", 1, "x" * 100, r"expected a JSON object with a key, got 'x{80}…'"),
     ],
 )
-def test_a_damaged_line_is_named(home: Path, name: str, line: int, text: str, message: str) -> None:
+def test_a_damaged_line_is_named_and_nothing_is_added(
+    home: Path, name: str, line: int, text: str, message: str
+) -> None:
     kept = Results("toy", home)
-    for one in [one for one in trials_of("toy") if one.system == "one"]:
+    trials = [one for one in trials_of("toy") if one.system in ("one", "both")]
+    for one in trials[:2]:
         _add(home, one, {"data": "x"})
     path = kept.csv.with_name(name)
-    lines = path.read_text().split("\n")
-    lines[line - 1] = text
-    path.write_text("\n".join(lines))
-    with pytest.raises(DataError, match=rf"{name}:{line}: {message}.*; the file was damaged"):
-        {"results.csv": kept.rows, "outcomes.jsonl": kept.records, "answers.jsonl": kept.kept_answers}[name]()
+    lines = path.read_bytes().split(b"\n")
+    lines[line - 1] = text.encode("latin-1", "backslashreplace")
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(DataError, match=rf"{name}:{line}: {message}"):
+        kept.check()
+    before = [one.read_bytes() for one in (kept.csv, kept.outcomes, kept.answers)]
+    if name != "outcomes.jsonl":  # which adding does not read
+        with pytest.raises(DataError, match=rf"{name}:{line}: {message}"):
+            _add(home, trials[2], {"data": "z"})
+        assert before == [one.read_bytes() for one in (kept.csv, kept.outcomes, kept.answers)]
