@@ -19,6 +19,7 @@ from ssnt.errors import ModelError
 from ssnt.evaluation import LATENCY, Evaluation, evaluate_model, scoring_unit
 from ssnt.files import write_text
 from ssnt.interrupts import Stop
+from ssnt.nn.precision import cpu_has_bfloat16
 from ssnt.pipeline import PerTagTransducer, StreamSettings, Transducer
 from ssnt.pipeline.loading import join_models
 from ssnt.training.fit import train_one
@@ -66,17 +67,21 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     with limited_threads(1):
         if trial.members:
             transducer = _joined(trial, work)
-            epochs, seconds = 0, 0.0
+            precision, epochs, seconds = None, 0, 0.0
         else:
             config = _with_data(trial, parts, work)
             resume = RunDirectory(str(config.out)).has_run
             display = ReportingDisplay(tell)
             transducer = train_one(config, resume=resume, overwrite=False, display=display, stop=stop, wait=WAIT)
+            precision = config.hardware.precision
             epochs, seconds = _effort(Path(str(config.out)))
             if order["is_model_only"]:
                 return {"state": DONE}
         with stop.giving_up_allowed():
-            return _measured(trial, transducer, parts, epochs, seconds)
+            report = _measured(trial, transducer, parts, epochs, seconds)
+        if precision is not None:
+            report["record"]["precision"] = precision
+        return report
 
 
 def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, seconds: float) -> Report:
@@ -146,11 +151,15 @@ def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
             _write(path, of_type(getattr(parts, part), trial.tags))
         paths[part] = str(path)
     config = trial.config()
+    hardware = config.hardware.of_a_worker()
+    if hardware.precision == "bfloat16" and not cpu_has_bfloat16():
+        # bfloat16 is for speed alone: where a CPU has it not, the same trial is trained in float32
+        hardware = hardware.model_copy(update={"precision": "float32"})
     update = {**paths, "format": "jsonl", "cache": str(work / "cache")}
     return config.model_copy(
         update={
             "data": config.data.model_copy(update=update),
-            "hardware": config.hardware.of_a_worker(),
+            "hardware": hardware,
             "out": str(model_directory(work, trial.key)),
         }
     )

@@ -261,7 +261,21 @@ def test_missing_settings_are_named(make_config: MakeConfig):
 def test_what_needs_a_gpu_is_refused_without_one(make_config: MakeConfig):
     with pytest.raises(ConfigError, match=r"'hardware.accelerator': there is no GPU here"):
         train(make_config(hardware={"accelerator": "gpu"}))
-    with pytest.raises(ConfigError, match=r"'hardware.precision': float16 needs a GPU; on a CPU use bfloat16"):
+    with pytest.raises(
+        ConfigError, match=r"'hardware.precision': float16 needs a GPU; on this CPU use (bfloat16 or )?float32$"
+    ):
+        train(make_config(hardware={"precision": "float16"}))
+
+
+def test_bfloat16_is_refused_where_the_cpu_only_emulates_it(make_config: MakeConfig, monkeypatch):
+    monkeypatch.setattr("ssnt.training.fit.cpu_has_bfloat16", lambda: False)
+    config = make_config(hardware={"precision": "bfloat16"})
+    with pytest.raises(
+        ConfigError, match=r"'hardware.precision': this CPU has no instructions for bfloat16 .*; use float32$"
+    ):
+        train(config)
+    assert not Path(str(config.out)).exists()
+    with pytest.raises(ConfigError, match=r"float16 needs a GPU; on this CPU use float32$"):
         train(make_config(hardware={"precision": "float16"}))
 
 
@@ -299,7 +313,8 @@ def test_the_geometric_transition_is_estimated_from_all_lengths(make_config: Mak
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("float64", torch.float64), ("bfloat16", torch.float32)])
-def test_precisions(make_config: MakeConfig, precision: str, dtype: torch.dtype):
+def test_precisions(make_config: MakeConfig, monkeypatch, precision: str, dtype: torch.dtype):
+    monkeypatch.setattr("ssnt.training.fit.cpu_has_bfloat16", lambda: True)  # emulated, it is slow and right
     config = make_config(hardware={"precision": precision}, training={"max_epochs": 1})
     train(config, display=False)
     assert load_model(str(config.out)).model.word.bias.dtype == dtype

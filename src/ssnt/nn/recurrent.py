@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ssnt.nn.checks import check_condition, check_same_batch
 from ssnt.nn.dropout import Dropout
+from ssnt.nn.precision import supported_precision
 from ssnt.symbols import check_symbols
 
 
@@ -98,7 +99,8 @@ class SymbolLSTM(nn.Module):
         inputs = self._inputs(symbols[:, None], condition)  # (B, 1, E + C)
         # torch keeps layers first: (L, B, H)
         before = (state.hidden.transpose(0, 1).contiguous(), state.cell.transpose(0, 1).contiguous())
-        outputs, (hidden, cell) = self.lstm(inputs, before)  # (B, 1, H)
+        with supported_precision(inputs.device):
+            outputs, (hidden, cell) = self.lstm(inputs, before)  # (B, 1, H)
         return Step(outputs[:, 0], LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1)))
 
     def _states(self, inputs: Tensor, lens: Tensor | None) -> Tensor:
@@ -148,9 +150,22 @@ class SymbolLSTM(nn.Module):
 def _layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
     """One direction of one layer over inputs (B, T, F), from a state of zeros."""
     zeros = inputs.new_zeros(1, inputs.size(0), weights[1].size(1))
-    # weights, biases?, layers, dropout, training?, bidirectional?, batch first?
-    states, _, _ = torch.lstm(inputs, (zeros, zeros), list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)
-    return states
+    return lstm_layer(inputs, (zeros, zeros), weights)[0]
+
+
+def lstm_layer(
+    inputs: Tensor, before: tuple[Tensor, Tensor], weights: Sequence[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One direction of one layer over inputs (B, T, F), from the hidden and cell states (1, B, H) before them.
+
+    Returns:
+        The states (B, T, H), and the last hidden and cell states (1, B, H).
+    """
+    # what another module has made under autocast may be narrower than the weights
+    inputs, hidden, cell = (one.to(weights[0].dtype) for one in (inputs, *before))
+    with supported_precision(inputs.device):
+        # weights, biases?, layers, dropout, training?, bidirectional?, batch first?
+        return torch.lstm(inputs, (hidden, cell), list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)
 
 
 def within_lengths_backwards(lens: Tensor, size: int) -> Tensor:

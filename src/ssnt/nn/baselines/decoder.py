@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ssnt.nn.decoder import PrefixDecoder
-from ssnt.nn.recurrent import LSTMState
+from ssnt.nn.recurrent import LSTMState, lstm_layer
 
 
 class StartedDecoder(PrefixDecoder):
@@ -37,6 +37,5 @@ class StartedDecoder(PrefixDecoder):
             if layer > 0:
                 states = self.dropout(states)
             before = hidden[layer : layer + 1], cell[layer : layer + 1]
-            # weights, biases?, layers, dropout, training?, bidirectional?, batch first?
-            states = torch.lstm(states, before, list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
+            states = lstm_layer(states, before, weights)[0]
         return states

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ssnt.nn.checks import check_lengths
 from ssnt.nn.encoder import LSTMEncoder
-from ssnt.nn.recurrent import LSTMState, permuted, within_lengths_backwards
+from ssnt.nn.recurrent import LSTMState, lstm_layer, permuted, within_lengths_backwards
 from ssnt.symbols import check_symbols
 
 
@@ -87,10 +87,7 @@ def _run(inputs: Tensor, weights: Sequence[Tensor], lens: Tensor) -> _Run:
     stops = sorted(set(lens.tolist()))
     first = 0
     for stop in stops:
-        # weights, biases?, layers, dropout, training?, bidirectional?, batch first?
-        part, hidden, cell = torch.lstm(
-            inputs[:, first:stop], (hidden, cell), list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True
-        )
+        part, hidden, cell = lstm_layer(inputs[:, first:stop], (hidden, cell), weights)
         parts.append(part)
         at_ends.append((hidden[0], cell[0]))
         first = stop
