@@ -10,6 +10,7 @@ from pathlib import Path
 from experiments.plan import Trial, table_of
 from experiments.reporting.gathered import Gathered
 from experiments.reporting.markdown import duration, table
+from ssnt.config import HardwareConfig
 
 NOTES = "notes.md"
 _NO_COMMIT = "+"
@@ -39,13 +40,34 @@ def provenance(gathered: Gathered) -> str:
             for name in dict.fromkeys(row.dataset for row in rows)
             if len(set(hashes := [row.data for row in rows if row.dataset == name])) > 1
         ]
-    lines += _of_answers(gathered)
+    lines += [*_other_precision(gathered), *_of_answers(gathered)]
     lines.append(f"- Missing: {_missing(gathered.missing)}.")
     if gathered.strays:
         lines.append(
             f"- {gathered.strays} further rows are of settings that are no longer in the plan; they are not shown."
         )
     return "\n".join(lines) + "\n"
+
+
+def _other_precision(gathered: Gathered) -> list[str]:
+    """How many trials were trained in another precision than planned, as on a CPU without bfloat16."""
+    usual = HardwareConfig().precision
+    planned = {
+        trial.key: trial.settings.get("hardware", {}).get("precision", usual)
+        for group in gathered.groups
+        for trial in group.trials
+    }
+    found = Counter(
+        record["precision"]
+        for group in gathered.groups
+        for record in group.records
+        if record.get("precision") not in (None, planned[record["key"]])
+    )
+    return [
+        f"- {count} of these trials {'were' if count > 1 else 'was'} trained in {name}, on a machine that does not "
+        "have the precision of the settings."
+        for name, count in found.items()
+    ]
 
 
 def _of_answers(gathered: Gathered) -> list[str]:

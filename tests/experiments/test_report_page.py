@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -240,3 +241,15 @@ def test_rows_of_other_data_are_told(home: Path) -> None:
     assert "**g2p/cmudict was not the same for all rows**: `other` (1), `data` (2)" in write_report(home).read_text(
         encoding="utf-8"
     )
+
+
+def test_another_precision_than_the_planned_is_told(home: Path) -> None:
+    fill(home, lambda one: one.table == "g2p")
+    path = home / "g2p" / "outcomes.jsonl"
+    first, *others = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    as_planned = {**others[0], "precision": "float32"}
+    lines = [{**first, "precision": "bfloat16"}, as_planned, *others[1:]]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    text = write_report(home).read_text(encoding="utf-8")
+    assert text.count("1 of these trials was trained in bfloat16, on a machine that does not") == 1
+    assert "trained in float32" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from experiments.packing import pack
 from experiments.plan import Trial, tags_of, trials_of
 from experiments.results import Results, Row
 from experiments.runner import _Queue, code_version, run
-from experiments.trial import _joined, model_directory
+from experiments.trial import _joined, model_directory, run_trial
 from typer.testing import CliRunner
 
 from experiments import runner
@@ -50,6 +50,20 @@ def home(make_toy_table: Callable[..., Path]) -> Path:
         ],
     }
     return make_toy_table(plan, {"train": [*rows, "cc\tn=p\t"], "dev": rows[:6], "test": rows[:6]})
+
+
+@pytest.mark.parametrize(("has_bfloat16", "used"), [(True, "bfloat16"), (False, "float32")])
+def test_where_a_cpu_has_no_bfloat16_a_trial_is_trained_in_float32_and_says_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_bfloat16: bool, used: str
+) -> None:
+    for place in ("experiments.trial", "ssnt.training.fit"):
+        monkeypatch.setattr(f"{place}.cpu_has_bfloat16", lambda: has_bfloat16)
+    trial = trials_of("toy")[0]
+    planned = replace(trial, settings={**trial.settings, "hardware": {"precision": "bfloat16"}})
+    order = {"trial": asdict(planned), "work": str(tmp_path / "work"), "is_model_only": False}
+    assert run_trial(order, lambda _: None, Stop())["record"]["precision"] == used
+    model = model_directory(tmp_path / "work", planned.key)
+    assert Transducer.from_pretrained(model).config.hardware.precision == used
 
 
 def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:

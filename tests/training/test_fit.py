@@ -268,7 +268,8 @@ def test_what_needs_a_gpu_is_refused_without_one(make_config: MakeConfig):
 
 
 def test_bfloat16_is_refused_where_the_cpu_only_emulates_it(make_config: MakeConfig, monkeypatch):
-    monkeypatch.setattr("ssnt.training.fit.cpu_has_bfloat16", lambda: False)
+    for place in ("ssnt.training.fit", "ssnt.nn.precision"):
+        monkeypatch.setattr(f"{place}.cpu_has_bfloat16", lambda: False)
     config = make_config(hardware={"precision": "bfloat16"})
     with pytest.raises(
         ConfigError, match=r"'hardware.precision': this CPU has no instructions for bfloat16 .*; use float32$"

@@ -75,7 +75,10 @@ def test_each_model_has_one_process(make_tagged: MakeConfig):
             {"accelerator": "gpu"},
             r"'hardware.accelerator': the models of training.per_tag .*CPU, got 'gpu'; set it to cpu",
         ),
-        ({"precision": "float16"}, r"'hardware.precision': the models of training.per_tag .*set it to bfloat16"),
+        (
+            {"precision": "float16"},
+            r"'hardware.precision': the models of training.per_tag .*set it to (bfloat16 or )?float32$",
+        ),
     ],
 )
 def test_settings_that_would_be_ignored_are_refused(make_tagged: MakeConfig, hardware: dict[str, str], message: str):

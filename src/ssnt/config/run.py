@@ -217,7 +217,8 @@ class HardwareConfig(Settings):
         accelerator: ``cpu``, ``gpu``, or ``auto``: a GPU if there is one (with ``training.per_tag`` always the CPU).
         devices: How many processes or GPUs train together on a machine.
         nodes: How many machines train together.
-        precision: ``float32``, ``bfloat16`` or ``float16`` (mixed: weights stay float32), or ``float64``.
+        precision: ``float32``, ``bfloat16`` or ``float16`` (mixed: weights stay float32), or ``float64``;
+            ``bfloat16`` needs a GPU or a CPU that has instructions for it, ``float16`` a GPU.
         threads: Threads of each process, for torch and Numba alike; None: one for hidden sizes up to 256, else one a
             core. With ``training.per_tag`` every model is trained in one thread, and this is for the evaluation of all.
         engine: Where independent work is done, which is the models of ``training.per_tag`` and the trainings of a

@@ -17,6 +17,11 @@ def cpu_has_bfloat16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
+def cpu_precisions() -> str:
+    """What a message advises in place of a precision that a CPU cannot train in."""
+    return "bfloat16 or float32" if cpu_has_bfloat16() else "float32"
+
+
 def supported_precision(device: torch.device) -> AbstractContextManager[object]:
     """What an LSTM is to run in: no autocast to what this CPU has no LSTM for, which would raise."""
     if device.type == "cpu" and not cpu_has_bfloat16():

@@ -23,7 +23,7 @@ from ssnt.data.readers import how_read, read_examples
 from ssnt.errors import ConfigError, ModelError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.nn import Model, build_model
-from ssnt.nn.precision import cpu_has_bfloat16
+from ssnt.nn.precision import cpu_has_bfloat16, cpu_precisions
 from ssnt.pipeline import Transducer
 from ssnt.training.callbacks import Conductor, Surroundings
 from ssnt.training.checkpoints import AtomicCheckpointIO, average_weights, load_weights, read_checkpoint
@@ -136,7 +136,7 @@ def check_settings(config: Config) -> str:
             "setting 'hardware.accelerator': there is no GPU here that torch can use; set it to cpu or auto"
         )
     if hardware.precision == "float16" and not uses_gpu(config):
-        raise ConfigError(f"setting 'hardware.precision': float16 needs a GPU; on this CPU use {_cpu_precisions()}")
+        raise ConfigError(f"setting 'hardware.precision': float16 needs a GPU; on this CPU use {cpu_precisions()}")
     if hardware.precision == "bfloat16" and not uses_gpu(config) and not cpu_has_bfloat16():
         raise ConfigError(
             "setting 'hardware.precision': this CPU has no instructions for bfloat16 (AVX-512, AMX or the like), and "
@@ -152,10 +152,6 @@ def check_settings(config: Config) -> str:
     if config.training.tensorboard:
         require_tensorboard()
     return config.out
-
-
-def _cpu_precisions() -> str:
-    return "bfloat16 or float32" if cpu_has_bfloat16() else "float32"
 
 
 def _check_units(config: Config) -> None:
