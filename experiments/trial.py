@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from experiments.answers import KEPT, answers_of, packed
 from experiments.datasets import Parts, load, of_type
 from experiments.ensembles import measured_together
@@ -19,7 +21,7 @@ from ssnt.errors import ModelError
 from ssnt.evaluation import LATENCY, Evaluation, evaluate_model, scoring_unit
 from ssnt.files import write_text
 from ssnt.interrupts import Stop
-from ssnt.nn.precision import cpu_has_bfloat16
+from ssnt.nn.precision import cpu_lacks
 from ssnt.pipeline import PerTagTransducer, StreamSettings, Transducer
 from ssnt.pipeline.loading import join_models
 from ssnt.training.fit import train_one
@@ -73,14 +75,15 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
             resume = RunDirectory(str(config.out)).has_run
             display = ReportingDisplay(tell)
             transducer = train_one(config, resume=resume, overwrite=False, display=display, stop=stop, wait=WAIT)
-            precision = config.hardware.precision
+            precision = transducer.config.hardware.precision
             epochs, seconds = _effort(Path(str(config.out)))
             if order["is_model_only"]:
                 return {"state": DONE}
         with stop.giving_up_allowed():
             report = _measured(trial, transducer, parts, epochs, seconds)
         if precision is not None:
-            report["record"]["precision"] = precision
+            for part in report.keys() & {"record", "answers"}:
+                report[part]["precision"] = precision
         return report
 
 
@@ -152,7 +155,7 @@ def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
         paths[part] = str(path)
     config = trial.config()
     hardware = config.hardware.of_a_worker()
-    if hardware.precision == "bfloat16" and not cpu_has_bfloat16():
+    if hardware.precision == "bfloat16" and cpu_lacks(torch.bfloat16):
         # bfloat16 is for speed alone: where a CPU has it not, the same trial is trained in float32
         hardware = hardware.model_copy(update={"precision": "float32"})
     update = {**paths, "format": "jsonl", "cache": str(work / "cache")}

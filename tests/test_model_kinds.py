@@ -227,3 +227,16 @@ def test_a_class_refuses_settings_of_another_architecture(architecture: str):
         ConfigError, match=rf"architecture='{architecture}' for {kind.__name__}, got '{other}'; use .*build_model"
     ):
         kind(ModelConfig(architecture=other, **sizes))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("layers", [(1, 1), (2, 1), (1, 2)])
+def test_models_answer_under_autocast_on_any_cpu(architecture: str, layers: tuple[int, int]):
+    one = transducer_of(architecture, encoder_layers=layers[0], decoder_layers=layers[1], bidirectional=True)
+    both = EnsembleTransducer([one, transducer_of(architecture)])
+    for transducer in (one, both):
+        expected = transducer.transduce(["abc", "fed"])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = transducer.transduce(["abc", "fed"])
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.log_prob == pytest.approx(theirs.log_prob, abs=0.3)

@@ -10,7 +10,6 @@ from pathlib import Path
 from experiments.plan import Trial, table_of
 from experiments.reporting.gathered import Gathered
 from experiments.reporting.markdown import duration, table
-from ssnt.config import HardwareConfig
 
 NOTES = "notes.md"
 _NO_COMMIT = "+"
@@ -51,22 +50,17 @@ def provenance(gathered: Gathered) -> str:
 
 def _other_precision(gathered: Gathered) -> list[str]:
     """How many trials were trained in another precision than planned, as on a CPU without bfloat16."""
-    usual = HardwareConfig().precision
-    planned = {
-        trial.key: trial.settings.get("hardware", {}).get("precision", usual)
-        for group in gathered.groups
-        for trial in group.trials
-    }
-    found = Counter(
-        record["precision"]
+    trials = {trial.key: trial for group in gathered.groups for trial in group.trials}
+    used = [
+        (record["precision"], trials[record["key"]].config().hardware.precision)
         for group in gathered.groups
         for record in group.records
-        if record.get("precision") not in (None, planned[record["key"]])
-    )
+        if "precision" in record
+    ]
     return [
-        f"- {count} of these trials {'were' if count > 1 else 'was'} trained in {name}, on a machine that does not "
-        "have the precision of the settings."
-        for name, count in found.items()
+        f"- {count} of these trials {'were' if count > 1 else 'was'} trained in {found}, and not in {planned} as planned."
+        for (found, planned), count in Counter(used).items()
+        if found != planned
     ]
 
 

@@ -57,7 +57,7 @@ def test_where_a_cpu_has_no_bfloat16_a_trial_is_trained_in_float32_and_says_so(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_bfloat16: bool, used: str
 ) -> None:
     for place in ("experiments.trial", "ssnt.training.fit"):
-        monkeypatch.setattr(f"{place}.cpu_has_bfloat16", lambda: has_bfloat16)
+        monkeypatch.setattr(f"{place}.cpu_lacks", lambda _: not has_bfloat16)
     trial = trials_of("toy")[0]
     planned = replace(trial, settings={**trial.settings, "hardware": {"precision": "bfloat16"}})
     order = {"trial": asdict(planned), "work": str(tmp_path / "work"), "is_model_only": False}

@@ -269,10 +269,10 @@ def test_what_needs_a_gpu_is_refused_without_one(make_config: MakeConfig):
 
 def test_bfloat16_is_refused_where_the_cpu_only_emulates_it(make_config: MakeConfig, monkeypatch):
     for place in ("ssnt.training.fit", "ssnt.nn.precision"):
-        monkeypatch.setattr(f"{place}.cpu_has_bfloat16", lambda: False)
-    config = make_config(hardware={"precision": "bfloat16"})
+        monkeypatch.setattr(f"{place}.cpu_lacks", lambda _: True)
+    config = make_config(hardware={"precision": "bfloat16", "accelerator": "cpu"})
     with pytest.raises(
-        ConfigError, match=r"'hardware.precision': this CPU has no instructions for bfloat16 .*; use float32$"
+        ConfigError, match=r"'hardware.precision': this CPU has no instructions for bfloat16, .*; use float32$"
     ):
         train(config)
     assert not Path(str(config.out)).exists()
@@ -315,7 +315,7 @@ def test_the_geometric_transition_is_estimated_from_all_lengths(make_config: Mak
 
 @pytest.mark.parametrize(("precision", "dtype"), [("float64", torch.float64), ("bfloat16", torch.float32)])
 def test_precisions(make_config: MakeConfig, monkeypatch, precision: str, dtype: torch.dtype):
-    monkeypatch.setattr("ssnt.training.fit.cpu_has_bfloat16", lambda: True)  # emulated, it is slow and right
+    monkeypatch.setattr("ssnt.training.fit.cpu_lacks", lambda _: False)  # emulated, it is slow and right
     config = make_config(hardware={"precision": precision}, training={"max_epochs": 1})
     train(config, display=False)
     assert load_model(str(config.out)).model.word.bias.dtype == dtype

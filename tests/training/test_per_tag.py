@@ -86,6 +86,13 @@ def test_settings_that_would_be_ignored_are_refused(make_tagged: MakeConfig, har
         train(make_tagged(hardware=hardware), display=False)
 
 
+def test_what_the_cpu_lacks_is_refused_before_anything_is_trained_also_beside_a_gpu(make_tagged, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("ssnt.training.fit.cpu_lacks", lambda _: True)
+    with pytest.raises(ConfigError, match="this CPU has no instructions for bfloat16"):
+        train(make_tagged(hardware={"precision": "bfloat16"}), display=False)
+
+
 @pytest.mark.parametrize("part", ["train", "dev"])
 def test_data_from_standard_input_is_refused_as_without_tag_sets(make_tagged: MakeConfig, part: str):
     messages = []

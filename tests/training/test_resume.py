@@ -140,3 +140,18 @@ def test_a_training_that_is_made_too_short_says_so(make_config: MakeConfig):
     interrupt(config, step=20)
     with pytest.raises(ConfigError, match=r"max_epochs \(1\) is reached, and there was no validation before that"):
         train(make_config(training={"max_epochs": 1}, validation={"every": 4}), resume=True, display=False)
+
+
+@pytest.mark.parametrize(("first", "then"), [("bfloat16", "float32"), ("float32", "bfloat16")])
+def test_a_training_goes_on_where_its_precision_is_lacking(make_config: MakeConfig, monkeypatch, first: str, then: str):
+    monkeypatch.setattr("ssnt.training.fit.cpu_lacks", lambda _: False)
+    train(make_config(training={"max_epochs": 1}, hardware={"precision": first}), display=False)
+    longer = make_config(training={"max_epochs": 2}, hardware={"precision": then})
+    assert train(longer, resume=True, display=False).config.hardware.precision == then
+    assert [row["epoch"] for row in rows(longer)] == ["1", "2"]
+
+
+def test_a_training_does_not_go_on_with_other_weights(make_config: MakeConfig):
+    train(make_config(training={"max_epochs": 1}), display=False)
+    with pytest.raises(ConfigError, match=r"hardware.precision \(was 'float32', is 'float64'\)"):
+        train(make_config(hardware={"precision": "float64"}), resume=True, display=False)

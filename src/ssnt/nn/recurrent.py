@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ssnt.nn.checks import check_condition, check_same_batch
 from ssnt.nn.dropout import Dropout
-from ssnt.nn.precision import supported_precision
+from ssnt.nn.precision import supported_by_lstm
 from ssnt.symbols import check_symbols
 
 
@@ -99,8 +99,8 @@ class SymbolLSTM(nn.Module):
         inputs = self._inputs(symbols[:, None], condition)  # (B, 1, E + C)
         # torch keeps layers first: (L, B, H)
         before = (state.hidden.transpose(0, 1).contiguous(), state.cell.transpose(0, 1).contiguous())
-        with supported_precision(inputs.device):
-            outputs, (hidden, cell) = self.lstm(inputs, before)  # (B, 1, H)
+        with supported_by_lstm(self.lstm.all_weights[0][0], inputs, *before) as (read, *start):
+            outputs, (hidden, cell) = self.lstm(read, tuple(start))  # (B, 1, H)
         return Step(outputs[:, 0], LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1)))
 
     def _states(self, inputs: Tensor, lens: Tensor | None) -> Tensor:
@@ -161,11 +161,9 @@ def lstm_layer(
     Returns:
         The states (B, T, H), and the last hidden and cell states (1, B, H).
     """
-    # what another module has made under autocast may be narrower than the weights
-    inputs, hidden, cell = (one.to(weights[0].dtype) for one in (inputs, *before))
-    with supported_precision(inputs.device):
+    with supported_by_lstm(weights[0], inputs, *before) as (read, *start):
         # weights, biases?, layers, dropout, training?, bidirectional?, batch first?
-        return torch.lstm(inputs, (hidden, cell), list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)
+        return torch.lstm(read, start, list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)
 
 
 def within_lengths_backwards(lens: Tensor, size: int) -> Tensor:

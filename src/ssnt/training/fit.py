@@ -23,7 +23,7 @@ from ssnt.data.readers import how_read, read_examples
 from ssnt.errors import ConfigError, ModelError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.nn import Model, build_model
-from ssnt.nn.precision import cpu_has_bfloat16, cpu_precisions
+from ssnt.nn.precision import advised_on_cpu, cpu_lacks
 from ssnt.pipeline import Transducer
 from ssnt.training.callbacks import Conductor, Surroundings
 from ssnt.training.checkpoints import AtomicCheckpointIO, average_weights, load_weights, read_checkpoint
@@ -136,11 +136,12 @@ def check_settings(config: Config) -> str:
             "setting 'hardware.accelerator': there is no GPU here that torch can use; set it to cpu or auto"
         )
     if hardware.precision == "float16" and not uses_gpu(config):
-        raise ConfigError(f"setting 'hardware.precision': float16 needs a GPU; on this CPU use {cpu_precisions()}")
-    if hardware.precision == "bfloat16" and not uses_gpu(config) and not cpu_has_bfloat16():
+        raise ConfigError(f"setting 'hardware.precision': float16 needs a GPU; on this CPU use {advised_on_cpu()}")
+    is_done_here = hardware.engine == "local"  # another engine's processes look at their own machines
+    if hardware.precision == "bfloat16" and is_done_here and not uses_gpu(config) and cpu_lacks(torch.bfloat16):
         raise ConfigError(
-            "setting 'hardware.precision': this CPU has no instructions for bfloat16 (AVX-512, AMX or the like), and "
-            "without them it would be many times slower than float32; use float32"
+            "setting 'hardware.precision': this CPU has no instructions for bfloat16, such as those of AVX-512 or AMX, "
+            "and emulated it is slower than float32; use float32"
         )
     if uses_gpu(config) and hardware.devices > torch.cuda.device_count():
         raise ConfigError(

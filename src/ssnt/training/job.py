@@ -9,7 +9,7 @@ from ssnt.config import Config, HardwareConfig
 from ssnt.engines.base import DONE, Report
 from ssnt.errors import ConfigError
 from ssnt.interrupts import Stop
-from ssnt.nn.precision import cpu_precisions
+from ssnt.nn.precision import advised_on_cpu
 from ssnt.training.answers import answers_of
 from ssnt.training.display import Display
 from ssnt.training.fit import train_one
@@ -46,7 +46,7 @@ def check_hardware(hardware: HardwareConfig, models: str) -> None:
     if hardware.precision == "float16":
         raise ConfigError(
             f"setting 'hardware.precision': {models} are trained on the CPU, which cannot train in 'float16'; set it "
-            f"to {cpu_precisions()}"
+            f"to {advised_on_cpu()}"
         )
 
 

@@ -94,8 +94,8 @@ def train_per_tag(config: Config, *, resume: bool, overwrite: bool, display: Dis
         TrainingInterrupted: It was stopped by a signal.
     """
     check_hardware(config.hardware, "the models of training.per_tag")
-    out = check_settings(config)
     hardware = config.hardware
+    out = check_settings(config.model_copy(update={"hardware": hardware.model_copy(update={"accelerator": "cpu"})}))
     engine = make_engine(hardware.engine, address=hardware.address, workers=hardware.workers)
     directory = RunDirectory(out)
     directory.check(resume=resume, overwrite=overwrite)
