@@ -58,7 +58,7 @@ def _other_precision(gathered: Gathered) -> list[str]:
         if "precision" in record
     ]
     return [
-        f"- {count} of these trials {'were' if count > 1 else 'was'} trained in {found}, and not in {planned} as planned."
+        f"- {count} of them {'were' if count > 1 else 'was'} trained in {found}, and not in {planned} as planned."
         for (found, planned), count in Counter(used).items()
         if found != planned
     ]

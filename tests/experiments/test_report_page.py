@@ -251,5 +251,5 @@ def test_another_precision_than_the_planned_is_told(home: Path) -> None:
     lines = [{**first, "precision": "bfloat16"}, as_planned, *others[1:]]
     path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
     text = write_report(home).read_text(encoding="utf-8")
-    assert text.count("1 of these trials was trained in bfloat16, and not in float32 as planned") == 1
+    assert text.count("1 of them was trained in bfloat16, and not in float32 as planned") == 1
     assert "trained in float32" not in text

@@ -57,7 +57,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, disp
     Args:
         config: The settings; ``data.train`` and ``out`` must be set.
         resume: Whether to go on with the training that is in ``config.out``. Its settings must be the same, apart from
-            those in :data:`~ssnt.training.MAY_CHANGE`; :func:`~ssnt.training.run_config` gives them.
+            those in :data:`~ssnt.training.MAY_CHANGE`, and ``hardware.precision`` between ``float32`` and ``bfloat16``;
+            :func:`~ssnt.training.run_config` gives them.
         overwrite: Whether a model or training that is there may be replaced.
         display: Whether to show the progress on the terminal; None: if there is one, otherwise a line for each epoch.
 
