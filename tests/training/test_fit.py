@@ -272,7 +272,8 @@ def test_bfloat16_is_refused_where_the_cpu_only_emulates_it(make_config: MakeCon
         monkeypatch.setattr(f"{place}.cpu_lacks", lambda _: True)
     config = make_config(hardware={"precision": "bfloat16", "accelerator": "cpu"})
     with pytest.raises(
-        ConfigError, match=r"'hardware.precision': this CPU has no instructions for bfloat16, .*; use float32$"
+        ConfigError,
+        match=r"'hardware.precision': this CPU has no instructions for bfloat16, .*; use hardware.precision=float32, ",
     ):
         train(config)
     assert not Path(str(config.out)).exists()
