@@ -155,20 +155,22 @@ def test_compare_says_who_is_better(run: Run, place: Path):
     assert (record["wins_a"], record["ties"], record["difference"]) == (4, 1, pytest.approx(0.8))
 
 
-def test_ten_thousand_lines_are_scored_in_a_second(place: Path):
-    write(place / "many.tsv", *(f"word{k}\tform{k}" for k in range(10_000)))
-    write(place / "many.txt", *(f"form{k}" for k in range(10_000)))
-    seconds = []
-    for _ in range(3):
+def test_ten_thousand_lines_take_no_longer_than_starting_does(place: Path):
+    """By CPU time, as a ratio, both taken alternately: how long either takes is the machine's matter."""
+    for name, count in (("one", 1), ("many", 10_000)):
+        write(place / f"{name}.tsv", *(f"word{k}\tform{k}" for k in range(count)))
+        write(place / f"{name}.txt", *(f"form{k}" for k in range(count)))
+    seconds: dict[str, list[float]] = {"one": [], "many": []}
+    for name in ("one", "many") * 3:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
-            command_line("score", "many.txt", "many.tsv", "--metrics", "accuracy"),
+            command_line("score", f"{name}.txt", f"{name}.tsv", "--metrics", "accuracy"),
             capture_output=True,
             text=True,
             env=environment(),
             check=True,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        seconds[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert " 1.0000 " in done.stdout
-    assert min(seconds) < 1.0
+    assert min(seconds["many"]) < 2 * min(seconds["one"])
