@@ -260,3 +260,30 @@ def test_sampling_repeats_with_its_seed_and_obeys_its_options():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ConfigError, match=message):
         SearchOptions(**options)
+
+
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_words_are_normalised_in_float32_under_autocast(variant, narrow):
+    model = random_model(5, variant, vocab=30).float()
+    scorer, batch = ModelScorer(model), random_sources(5, LENGTHS)
+    with torch.no_grad(), torch.autocast("cpu", dtype=narrow):
+        source = scorer.read(batch)
+        columns = scorer.columns(source, scorer.start(source))
+        mixture = columns.log_mixture(torch.full((4, 1, 4), -math.log(4)))
+    assert mixture.dtype == torch.float32
+    np.testing.assert_allclose(mixture.exp().sum(dim=2), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_search_under_autocast_is_close_to_one_without(narrow, scale):
+    model, batch = random_model(6, "biSSNT+").float(), random_sources(6, LENGTHS)
+    model.word.src_weight.data *= scale  # logits that float16 cannot hold, and whose exponentials vanish
+    options = SearchOptions(**WIDE)
+    with torch.autocast("cpu", dtype=narrow):
+        found = marginal_search(ModelScorer(model), batch, options)
+    for (one,), (exact,) in zip(found, marginal_search(ModelScorer(model), batch, options), strict=True):
+        assert math.isfinite(one.log_prob)
+        if scale == 1.0:
+            assert one.log_prob == pytest.approx(exact.log_prob, abs=0.02)

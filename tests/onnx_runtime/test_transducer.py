@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from exported import KINDS, STREAMING, export, make
+from exported import KINDS, STREAMING, export, make, onnx
 from ssnt.arrays import wrapped
 from ssnt.decode import Failure
 from ssnt.errors import BackendError, ConfigError, DataError, ModelError, ShapeError
@@ -323,6 +323,18 @@ def test_int8_is_close(tmp_path: Path, kind: str):
     assert small.score(words, tags) != scores
     if small.is_online:
         assert small.stream(tags and tags[0]).push("abc").read == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_int8_weights_keep_to_what_every_cpu_multiplies_exactly(tmp_path: Path, kind: str):
+    place, seen = export(make(kind), tmp_path / "a", int8=True), 0
+    for path in place.glob("*.onnx"):
+        for one in onnx.load(path).graph.initializer:
+            if one.data_type == onnx.TensorProto.INT8 and one.dims:  # of what is only looked up, unsigned
+                values = onnx.numpy_helper.to_array(one).astype(int)
+                assert abs(values).max(initial=0) <= 64, one.name
+                seen += values.size
+    assert seen > 0
 
 
 def test_without_onnx_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ssnt.config import flattened
+from ssnt.config import SweepRunConfig, flattened
 from ssnt.errors import ConfigError, DataError
 from ssnt.sweeps.directory import MAY_CHANGE, SweepDirectory, sweep_config
 from ssnt.sweeps.result import Trial
@@ -35,6 +35,16 @@ def test_the_settings_of_a_sweep_are_read_back(directory: SweepDirectory, make_s
     assert sweep_config(directory.out) == make_sweep()
     directory.out.rename(tmp_path / "elsewhere")
     assert sweep_config(tmp_path / "elsewhere").out == str(tmp_path / "elsewhere")
+
+
+def test_a_sweep_goes_on_in_another_precision_where_a_cpu_lacks_one(directory: SweepDirectory, make_sweep: MakeSweep):
+    def in_precision(name: str) -> SweepRunConfig:
+        config = make_sweep()
+        return config.model_copy(update={"hardware": config.hardware.model_copy(update={"precision": name})})
+
+    directory.check_same(in_precision("bfloat16"), HASHES)
+    with pytest.raises(ConfigError, match=r"hardware\.precision \(was 'float32', is 'float64'\)"):
+        directory.check_same(in_precision("float64"), HASHES)
 
 
 @pytest.mark.parametrize(

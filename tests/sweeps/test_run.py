@@ -270,6 +270,23 @@ def test_values_that_do_not_go_together_are_a_failed_trial(make_sweep: MakeSweep
     assert "expected embed_size equal to hidden_size" in result.trials[-1].message
 
 
+def test_bfloat16_is_asked_of_this_cpu_only_where_trials_are_trained_on_it(
+    make_sweep: MakeSweep, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fit, "cpu_lacks", lambda _: True)
+
+    def asked(engine: str) -> None:
+        config = make_sweep()
+        hardware = config.hardware.model_copy(update={"precision": "bfloat16", "engine": engine})
+        without_dev = config.data.model_copy(update={"dev": None})  # what is looked at next
+        run_sweep(config.model_copy(update={"hardware": hardware, "data": without_dev}), display=False)
+
+    with pytest.raises(ConfigError, match=r"hardware\.precision': this CPU has no instructions for bfloat16"):
+        asked("local")
+    with pytest.raises(ConfigError, match=r"setting 'data\.dev'"):
+        asked("ray")
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

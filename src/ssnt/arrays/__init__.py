@@ -17,7 +17,7 @@ module          what
 
 from ssnt.arrays.array import Array, plain, wrapped
 from ssnt.arrays.device import NUMPY, NumpyDevice
-from ssnt.arrays.kinds import is_array, is_numpy, namespace, namespace_on, no_grad, padded_rows, placed
+from ssnt.arrays.kinds import is_array, is_numpy, namespace, namespace_on, no_grad, padded_rows, placed, unrounded
 from ssnt.arrays.protocol import Namespace
 
 __all__ = [
@@ -33,5 +33,6 @@ __all__ = [
     "padded_rows",
     "placed",
     "plain",
+    "unrounded",
     "wrapped",
 ]

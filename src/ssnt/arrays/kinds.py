@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -56,6 +57,14 @@ def is_array(value: object) -> bool:
         return False
     _known_kinds.add(kind)
     return True
+
+
+def unrounded(array: Tensor | Array) -> AbstractContextManager[Any]:
+    """A context in which matrix products of arrays of this kind are as precise as these, whatever autocast says."""
+    if isinstance(array, Array):
+        return nullcontext()
+    torch, kind = _modules["torch"], array.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def placed(values: Any, device: torch.device | NumpyDevice | str) -> Tensor:

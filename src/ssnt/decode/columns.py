@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
-from ssnt.arrays import namespace
+from ssnt.arrays import namespace, unrounded
 from ssnt.decode.rows import select
 from ssnt.decode.scorer import TopWords, top_words
 
@@ -34,9 +34,16 @@ class SourceWords:
 
     @classmethod
     def of(cls, logits: Tensor) -> Self:
-        """Takes peaks and exponentials."""
+        """Takes peaks and exponentials, in float32 at least."""
+        logits = _wide(logits)
         peaks = logits.amax(dim=2)
         return cls(logits, namespace(logits).exp(logits - peaks[..., None]), peaks)
+
+
+def _wide(logits: Tensor) -> Tensor:
+    """In float32 at least, as everything is computed here: logits of half precision would be summed up in it."""
+    xp = namespace(logits)
+    return logits.to(xp.promote_types(logits.dtype, xp.float32))
 
 
 @dataclass(frozen=True)
@@ -135,11 +142,12 @@ class ModelColumns:
         xp = namespace(logits)
         words = source.words
         src_size = words.peaks.shape[1]
-        self._words, self._logits = words, logits
-        self._peaks = logits.amax(dim=2)  # (B, K)
-        exps = xp.exp(logits - self._peaks[..., None])
+        self._words, self._logits = words, _wide(logits)
+        self._peaks = self._logits.amax(dim=2)  # (B, K)
+        exps = xp.exp(self._logits - self._peaks[..., None])
         self._log_scale = self._peaks[:, :, None] + words.peaks[:, None, :]  # (B, K, I)
-        product = xp.bmm(exps, words.exps.transpose(1, 2))
+        with unrounded(exps):
+            product = xp.bmm(exps, words.exps.transpose(1, 2))
         self._log_norm = product.log() + self._log_scale
         self._unsafe = self._find_unsafe()
         if len(self._unsafe):
@@ -171,7 +179,8 @@ class ModelColumns:
         ratio = xp.exp(log_weights - peak + self._log_scale - self._log_norm)
         if len(self._unsafe):
             ratio.view(-1)[self._unsafe] = 0.0
-        product = xp.bmm(ratio, self._words.exps)
+        with unrounded(ratio):
+            product = xp.bmm(ratio, self._words.exps)
         info = xp.finfo(product.dtype)
         # Below this a product may have lost terms to underflow, though its symbol need not be improbable.
         lost = (product < info.tiny / info.eps).any(dim=2) & (log_weights > -math.inf).any(dim=2)

@@ -107,7 +107,7 @@ class ModelScorer:
 
     def _source_logits(self, states: Tensor) -> Tensor:
         """The source's part of the word logits, ``(B, I, V)``."""
-        return torch.nn.functional.linear(states, self.model.word.src_weight)
+        return self.model.word.product(states, self.model.word.src_weight)
 
     def start(self, source: ModelSource) -> PrefixState:
         """The state of the empty prefix, one row a source."""
@@ -131,7 +131,7 @@ class ModelScorer:
             kind = type(model).__name__
             raise ModelError(f"model: a {kind} has a scorer of its own; use ssnt.decode.make_scorer(model)")
         prefix_states = state.of_sources(source)
-        logits = torch.nn.functional.linear(prefix_states, model.word.tgt_weight, model.word.bias)  # (B, K, V)
+        logits = model.word.product(prefix_states, model.word.tgt_weight, model.word.bias)  # (B, K, V)
         return ModelColumns(
             source, logits, lambda log_norm: model.decisions_from(source.transition, prefix_states, log_norm), live
         )

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ssnt.nn.cell_grid import CellLogits, cell_word_grid
 from ssnt.nn.joint import WordDistribution
@@ -35,13 +34,4 @@ class CellWords(WordDistribution):
 
     def source_logits(self, src_states: Tensor) -> Tensor:
         """The source part of the logits, ``W_h h_i``, (B, I, V)."""
-        return self._product(src_states, self.src_weight)
-
-    def _product(self, states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """A linear layer in float32 at least, whatever autocast says: logits leave the range of float16."""
-        with torch.autocast(states.device.type, enabled=False):
-            return F.linear(self.wide(states), self.wide(weight), None if bias is None else self.wide(bias))
-
-    def wide(self, values: Tensor) -> Tensor:
-        """Float32 at least, as everything is computed here."""
-        return values.to(torch.promote_types(self.bias.dtype, torch.float32))
+        return self.product(src_states, self.src_weight)

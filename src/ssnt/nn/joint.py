@@ -56,3 +56,12 @@ class WordDistribution(nn.Module):
         """Returns the whole distribution (..., V) for states (..., Hs) and (..., Ht) that broadcast."""
         logits = F.linear(src_states, self.src_weight) + F.linear(tgt_states, self.tgt_weight, self.bias)
         return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+    def product(self, states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """A linear layer in float32 at least, whatever autocast says: logits leave the range of float16."""
+        with torch.autocast(states.device.type, enabled=False):
+            return F.linear(self.wide(states), self.wide(weight), None if bias is None else self.wide(bias))
+
+    def wide(self, values: Tensor) -> Tensor:
+        """Values in float32 at least."""
+        return values.to(torch.promote_types(self.bias.dtype, torch.float32))

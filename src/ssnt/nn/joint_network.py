@@ -97,20 +97,20 @@ class JointWords(CellWords):
 
     def source_hidden(self, src_states: Tensor) -> Tensor:
         """The source part of the hidden layer, ``U_h h_i + c``, (B, I, D)."""
-        return self._product(src_states, self.src_layer.weight, self.src_layer.bias)
+        return self.product(src_states, self.src_layer.weight, self.src_layer.bias)
 
     def logits(self, source_logits: Tensor, source_hidden: Tensor, tgt_states: Tensor) -> JointLogits:
         """What the logits of all cells are made of, for the source's two parts and prefix states (B, J, Ht)."""
-        tgt_logits = self._product(tgt_states, self.tgt_weight, self.bias)
-        tgt_hidden = self._product(tgt_states, self.tgt_layer.weight)
+        tgt_logits = self.product(tgt_states, self.tgt_weight, self.bias)
+        tgt_hidden = self.product(tgt_states, self.tgt_layer.weight)
         return JointLogits(source_logits, tgt_logits, source_hidden, tgt_hidden, self.wide(self.output_layer.weight))
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> Tensor:
         """Returns the whole distribution (..., V) for states (..., Hs) and (..., Ht) that broadcast."""
-        tgt_hidden = self._product(tgt_states, self.tgt_layer.weight)
+        tgt_hidden = self.product(tgt_states, self.tgt_layer.weight)
         hidden = torch.tanh(self.source_hidden(src_states) + tgt_hidden)
-        linear = self.source_logits(src_states) + self._product(tgt_states, self.tgt_weight, self.bias)
-        return (linear + self._product(hidden, self.output_layer.weight)).log_softmax(dim=-1)
+        linear = self.source_logits(src_states) + self.product(tgt_states, self.tgt_weight, self.bias)
+        return (linear + self.product(hidden, self.output_layer.weight)).log_softmax(dim=-1)
 
 
 class JointNetworkSSNT(SSNT):

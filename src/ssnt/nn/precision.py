@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -10,17 +11,34 @@ import torch
 from torch import Tensor
 
 _QUESTIONS = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
+_BFLOAT16_ON_X86 = ("avx512_bf16", "amx_bf16")  # either is enough
 
 
 @cache
 def cpu_lacks(dtype: torch.dtype) -> bool:
     """Whether oneDNN, which computes on the CPU, has no instructions for a half precision here.
 
-    Products are then emulated, more slowly than in float32, and there is no LSTM at all. Where torch is built without
-    oneDNN it has means of its own, and nothing is known to be lacking.
+    Products are then emulated, more slowly than in float32, and there may be no LSTM at all. Where torch is built
+    without oneDNN it has means of its own, and nothing is known to be lacking.
     """
     question = getattr(torch.ops.mkldnn, _QUESTIONS[dtype], None) if torch.backends.mkldnn.is_available() else None
-    return question is not None and not question()
+    if question is None:
+        return False
+    return not question() or (dtype == torch.bfloat16 and _emulates_bfloat16())
+
+
+def _emulates_bfloat16() -> bool:
+    """Whether this is a CPU whose bfloat16 oneDNN only emulates: it says yes to any AVX-512, also to the older ones.
+
+    A training step takes two to three times as long there as in float32.
+    """
+    ask = getattr(torch.cpu, "get_capabilities", None)
+    if ask is None:  # an older torch, which tells less, and if it cannot be asked at all is believed
+        questions = [getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
+        is_x86 = platform.machine().lower() in ("x86_64", "amd64")
+        return is_x86 and all(one is not None and not one() for one in questions)
+    known = ask()
+    return known.get("architecture") == "x86_64" and not any(known.get(one) for one in _BFLOAT16_ON_X86)
 
 
 def advised_on_cpu() -> str:
@@ -30,7 +48,7 @@ def advised_on_cpu() -> str:
 
 @contextmanager
 def supported_by_lstm(weight: Tensor, *tensors: Tensor) -> Iterator[list[Tensor]]:
-    """Where autocast asks for an LSTM that this CPU does not have: no autocast, and tensors as precise as the weight.
+    """Where autocast asks for an LSTM that this CPU lacks, or emulates: none, and tensors as precise as the weight.
 
     Elsewhere the tensors are as they were.
     """

@@ -52,7 +52,7 @@ class PrefixAttentionWords(CellWords):
 
     def values(self, src_states: Tensor) -> Tensor:
         """What states that are attended to add to the logits, ``W_c h_k``, (B, T, V)."""
-        return self._product(src_states, self.context_weight)
+        return self.product(src_states, self.context_weight)
 
     def logits(
         self, source_logits: Tensor, values: Tensor, keys: Tensor, tgt_states: Tensor, seen: Tensor
@@ -66,10 +66,10 @@ class PrefixAttentionWords(CellWords):
             tgt_states: ``(B, J, Ht)``.
             seen: How many of the states each position may attend to, ``(B, I)``.
         """
-        queries = self._product(tgt_states, self.query_weight)  # (B, J, Hs)
+        queries = self.product(tgt_states, self.query_weight)  # (B, J, Hs)
         with torch.autocast(keys.device.type, enabled=False):
             scores = torch.bmm(queries, self.wide(keys).transpose(1, 2))
-        tgt_logits = self._product(tgt_states, self.tgt_weight, self.bias)
+        tgt_logits = self.product(tgt_states, self.tgt_weight, self.bias)
         return PrefixLogits(source_logits, tgt_logits, scores, values, seen)
 
     def log_probs(self, src_states: Tensor, tgt_states: Tensor) -> Never:

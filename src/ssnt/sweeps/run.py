@@ -70,7 +70,8 @@ def run_sweep(
     check_hardware(config.hardware, "the trials of a sweep")
     config = with_whole_paths(config)
     common = _trial_settings(config)
-    out = check_settings(common)
+    engine_setting = {"engine": config.hardware.engine}  # another engine's processes look at their own machines
+    out = check_settings(common.model_copy(update={"hardware": common.hardware.model_copy(update=engine_setting)}))
     if config.data.dev is None:
         raise ConfigError("setting 'data.dev': expected the data that trials are compared on (--dev), got none")
     space = Space(common)

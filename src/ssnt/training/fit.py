@@ -141,8 +141,8 @@ def check_settings(config: Config) -> str:
     is_done_here = hardware.engine == "local"  # another engine's processes look at their own machines
     if hardware.precision == "bfloat16" and is_done_here and not uses_gpu(config) and cpu_lacks(torch.bfloat16):
         raise ConfigError(
-            "setting 'hardware.precision': this CPU has no instructions for bfloat16, such as those of AVX-512 or AMX, "
-            "and emulated it is slower than float32; use hardware.precision=float32, also with --resume"
+            "setting 'hardware.precision': this CPU has no instructions for bfloat16, such as AVX512_BF16 or AMX, and "
+            "emulated it is slower than float32; use hardware.precision=float32, also with --resume"
         )
     if uses_gpu(config) and hardware.devices > torch.cuda.device_count():
         raise ConfigError(

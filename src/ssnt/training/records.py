@@ -16,6 +16,9 @@ from ssnt.files import write_text
 FORMAT_VERSION = 1
 """Changes when a run is kept in a way that an older ssnt cannot go on from."""
 
+_PRECISION = "hardware.precision"
+_SAME_WEIGHTS = {"float32", "bfloat16"}  # in either the weights of a checkpoint are float32
+
 
 def write_record(
     path: Path, header: str, config: Config, hashes: Mapping[str, str], more: Mapping[str, Any] | None = None
@@ -67,6 +70,8 @@ def check_unchanged(
 ) -> None:
     """Refuses to go on with other settings or data than something was started with.
 
+    The precision may change between those that have the same checkpoints: not every machine has all of them.
+
     Args:
         out: Its directory.
         before: The settings, and the SHA-256 of the data, that it was started with.
@@ -79,7 +84,8 @@ def check_unchanged(
         DataError: A data file has changed.
     """
     old, new = flattened(before[0].model_dump()), flattened(now[0].model_dump())
-    names = [name for name in dict.fromkeys((*new, *old)) if name not in may_change]
+    same = {_PRECISION} if {old.get(_PRECISION), new.get(_PRECISION)} <= _SAME_WEIGHTS else set()
+    names = [name for name in dict.fromkeys((*new, *old)) if name not in may_change and name not in same]
     if differing := [name for name in names if old.get(name) != new.get(name)]:
         changes = ", ".join(f"{name} (was {old.get(name)!r}, is {new.get(name)!r})" for name in differing)
         raise ConfigError(

@@ -66,9 +66,6 @@ MAY_CHANGE = frozenset(
 """Settings that a run may go on with when they have changed: how long it goes on, where it runs, and what one changes
 after it has diverged."""
 
-_SAME_WEIGHTS = {"float32", "bfloat16"}
-"""Precisions whose checkpoints are the same, so that a run may go on in another on a machine that does not have one."""
-
 _HEADER = "# A training run of ssnt. To go on with it: ssnt train --resume --out DIRECTORY\n"
 
 
@@ -230,10 +227,7 @@ class RunDirectory:
             ConfigError: A setting differs that matters; all such are named.
             DataError: A data file has changed.
         """
-        before = self.read_record()
-        precisions = {before[0].hardware.precision, config.hardware.precision}
-        may_change = MAY_CHANGE | ({"hardware.precision"} if precisions <= _SAME_WEIGHTS else set())
-        check_unchanged(self.out, before, (config, hashes), may_change, "training")
+        check_unchanged(self.out, self.read_record(), (config, hashes), MAY_CHANGE, "training")
 
     @contextmanager
     def locked(self, wait: float = 0.0) -> Iterator[None]:
