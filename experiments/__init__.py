@@ -11,7 +11,7 @@ module         what
 ``ensembles``  what several models answer together, from their answers
 ``packing``    long texts as short ones, for files that are committed
 ``results``    the rows of finished trials, in files that are only ever added to
-``runner``     all trials side by side, one thread each
+``runner``     all trials side by side
 ``report``     the tables and plots of REPORT.md, from the results alone
 =============  ==========================================================================================
 """

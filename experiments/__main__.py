@@ -36,15 +36,18 @@ def run(
     dataset: Dataset = None,
     work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Trainings at a time, one thread each; one a core.")
+        int | None, typer.Option(min=1, help="Trainings at a time; by default as many as there are cores for.")
     ] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads of each; more for one large model alone: --workers 1 --threads 2.")
+    ] = 1,
     results: ResultsPlace = None,
 ) -> None:
     """Trains and measures what has no result yet, the most important first."""
     from experiments.runner import run as run_trials
 
     try:
-        failed = run_trials(_wanted(names, system, dataset), work=work, workers=workers, home=results)
+        failed = run_trials(_wanted(names, system, dataset), work=work, workers=workers, threads=threads, home=results)
     except TrainingInterrupted as interrupt:
         typer.echo(str(interrupt), err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -56,6 +59,8 @@ def run(
 @app.command()
 def status(names: Tables = None, results: ResultsPlace = None) -> None:
     """Says how much of each table is done, and gives what is measured of small ones."""
+    if results is not None and not results.is_dir():
+        raise ConfigError(f"--results: {results} is no directory; nothing has been written there")
     for table in names or _usual_tables():
         rows = Results(table, results).rows()
         planned: dict[str, list[Trial]] = {}
@@ -80,8 +85,10 @@ def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] =
     """Draws the paper's figures from the models that are in the work directory."""
     from experiments.figures import draw
 
-    for line in draw(work):
-        typer.echo(line)
+    missing = draw(work, typer.echo)
+    if missing:
+        typer.echo(f"not drawn, as {work} has no model of it:\n" + "\n".join(missing), err=True)
+        raise typer.Exit(1)
 
 
 def _measured(row: Row) -> str:

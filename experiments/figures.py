@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,17 +48,20 @@ WANTED = (
 )
 
 
-def draw(work: Path) -> list[str]:
-    """Draws what can be drawn, and says what was drawn and what not."""
+def draw(work: Path, say: Callable[[str], None]) -> list[str]:
+    """Draws what can be drawn and says it; gives what cannot, as there is no model of it."""
+    missing = []
+    for wanted in WANTED:
+        trial = _trial(wanted)
+        if trial is not None and has_model(work, trial.key):
+            say(_draw(wanted, Transducer.from_pretrained(model_directory(work, trial.key))))
+        else:
+            missing.append(f"{wanted.name}: {wanted.system} for {wanted.dataset} {wanted.tags}".rstrip())
+    return missing
+
+
+def _draw(wanted: Wanted, transducer: Transducer) -> str:
     FOLDER.mkdir(exist_ok=True)
-    return [_draw(one, work) for one in WANTED]
-
-
-def _draw(wanted: Wanted, work: Path) -> str:
-    trial = _trial(wanted)
-    if trial is None or not has_model(work, trial.key):
-        return f"{wanted.name}: there is no model of {wanted.system} for {wanted.dataset} {wanted.tags}".rstrip()
-    transducer = Transducer.from_pretrained(model_directory(work, trial.key))
     source = wanted.source or _longest(wanted, transducer.vocabulary)
     output = transducer.transduce([source])[0]
     pair = transducer.align([(source, output.text)])[0]

@@ -235,14 +235,9 @@ def _measurements(
     Raises:
         ConfigError: What it is made of is not there, or does not go together.
     """
-    names = system.parts
-    is_ensemble = len(names) > 1 or not (system.search or system.stream)
-    if len(set(names)) < len(names) or (len(names) > 1 and system.stream):
-        raise ConfigError(
-            f"{table}/{PLAN}: {system.name!r} is to be made of different systems, of one if it streams, got {names}"
-        )
+    is_ensemble = not (system.search or system.stream)
     groups: dict[tuple[str, str], list[Trial]] = {}
-    for name in names:
+    for name in system.parts:
         for trial in _chosen(table, plan, system, name, _trained(table, system.name, name, made)):
             groups.setdefault((trial.dataset, trial.tags), []).append(trial)
     for dataset, tags in [one for one in groups if one[1] and (one[0], "") in groups]:
@@ -251,22 +246,24 @@ def _measurements(
         _require_members(table, system, dataset, tags, members)
         if common["of_answers"]:
             _require_answers(table, system.name, members, common)
-        for some in [members] if is_ensemble else [[one] for one in members]:
+        are_joined = is_ensemble or len(system.parts_on(dataset)) > 1
+        for some in [members] if are_joined else [[one] for one in members]:
             keys = tuple(one.key for one in some)
             yield Trial(table, system.name, dataset, tags, some[0].seed, members=keys, **common)
 
 
 def _require_members(table: str, system: System, dataset: str, tags: str, members: Sequence[Trial]) -> None:
     """Refuses systems that have not all a data set, or not all its tag sets where one of them has a model for all."""
-    if len({(one.table, one.system) for one in members}) < len(system.parts):
+    parts = system.parts_on(dataset)
+    if len({(one.table, one.system) for one in members}) < len(parts):
         raise ConfigError(
-            f"{table}/{PLAN}: {system.name!r} is made of {system.parts}, not all of which have {dataset}; name the "
+            f"{table}/{PLAN}: {system.name!r} is made of {parts}, not all of which have {dataset}; name the "
             "datasets that they share"
         )
     own = {one.tags for one in members if one.tags}
     if not tags and own and (missing := [one for one in types_of(dataset) if one not in own]):
         raise ConfigError(
-            f"{table}/{PLAN}: {system.name!r} is made of {system.parts}, one of which has models for some tag sets of "
+            f"{table}/{PLAN}: {system.name!r} is made of {parts}, one of which has models for some tag sets of "
             f"{dataset} and none for {missing[0]}"
         )
 
@@ -285,24 +282,34 @@ def _require_answers(table: str, name: str, members: Sequence[Trial], common: Ma
 def _chosen(table: str, plan: Plan, system: System, made_of: str, members: Sequence[Trial]) -> Sequence[Trial]:
     """Of what a system is made of, the data sets and seeds that it names, or else the plan's data sets.
 
+    Data sets on which it is made of others are left out.
+
     Raises:
         ConfigError: It names one that is not there, or nothing is left.
     """
-    wanted_of: dict[str, tuple[list[Any] | None, list[Any] | None]] = {
-        "dataset": (system.datasets, plan.datasets),
-        "seed": (system.seeds, None),
-    }
-    for name, (own, of_plan) in wanted_of.items():
-        there = list(dict.fromkeys(getattr(one, name) for one in members))
-        wanted = own or of_plan or there
-        missing = [one for one in wanted if one not in there]
-        if missing and (own or len(missing) == len(wanted)):
-            raise ConfigError(
-                f"{table}/{PLAN}: the {name}s of {system.name!r} are to be some of {there}, which "
-                f"{made_of!r} has, got {missing}; leave them out, or train on them there"
-            )
-        members = [one for one in members if getattr(one, name) in wanted]
-    return members
+
+    def with_it(datasets: list[str]) -> list[str]:
+        return [one for one in datasets if made_of in system.parts_on(one)]
+
+    there = list(dict.fromkeys(one.dataset for one in members))
+    wanted = with_it(system.datasets or plan.datasets or there)
+    missing = [one for one in wanted if one not in there]
+    if missing and (system.datasets or len(missing) == len(wanted)):
+        raise _not_there(table, system, made_of, "datasets", there, missing)
+    members = [one for one in members if one.dataset in wanted]
+    seeds = list(dict.fromkeys(one.seed for one in members))
+    if unknown := [one for one in system.seeds or [] if members and one not in seeds]:
+        raise _not_there(table, system, made_of, "seeds", seeds, unknown)
+    return [one for one in members if one.seed in (system.seeds or seeds)]
+
+
+def _not_there(
+    table: str, system: System, made_of: str, what: str, there: Sequence[Any], missing: Sequence[Any]
+) -> ConfigError:
+    return ConfigError(
+        f"{table}/{PLAN}: the {what} of {system.name!r} are to be some of {there}, which {made_of!r} has, got "
+        f"{missing}; leave them out, or train on them there"
+    )
 
 
 def _trained(table: str, system: str, name: str, made: Mapping[str, Sequence[Trial]]) -> Sequence[Trial]:

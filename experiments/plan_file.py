@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ssnt.config.base import Settings
 from ssnt.errors import ConfigError
@@ -33,6 +33,7 @@ class System(Settings):
         made_of: The system whose models are measured: one above it, or ``TABLE/SYSTEM`` of another plan. Without a
             search or a stream of its own it is their ensemble. Made of several systems, such as of one that has a model
             for each tag set and one that has a model for all, it is the ensemble of all their models.
+        dataset_made_of: What it is made of on some data sets, if not of these.
         of_answers: Whether that ensemble is of the answers that their trials have kept, and not of their models, which
             then need not be there.
         keeps_answers: Whether what it answers is kept for that; None: as the plan says.
@@ -53,6 +54,7 @@ class System(Settings):
     settings: dict[str, Any] = Field(default_factory=dict)
     dataset_settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     made_of: str | list[str] | None = None
+    dataset_made_of: dict[str, list[str]] = Field(default_factory=dict)
     of_answers: bool = False
     keeps_answers: bool | None = None
     search: dict[str, Any] = Field(default_factory=dict)
@@ -63,10 +65,30 @@ class System(Settings):
 
     @property
     def parts(self) -> list[str]:
-        """The systems that it is made of."""
+        """The systems that it is made of, on whatever data set."""
+        some = [name for names in self.dataset_made_of.values() for name in names]
+        return list(dict.fromkeys([*self._usual_parts, *some]))
+
+    def parts_on(self, dataset: str) -> list[str]:
+        """The systems that it is made of on a data set."""
+        return self.dataset_made_of.get(dataset, self._usual_parts)
+
+    @property
+    def _usual_parts(self) -> list[str]:
         if self.made_of is None:
             return []
         return [self.made_of] if isinstance(self.made_of, str) else self.made_of
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        if self.dataset_made_of and self.made_of is None:
+            raise ValueError("expected made_of beside dataset_made_of: what it is made of on the other data sets")
+        if empty := next((dataset for dataset, names in self.dataset_made_of.items() if not names), None):
+            raise ValueError(f"expected what it is made of on {empty}, or nothing about it, got an empty list")
+        for names in (self._usual_parts, *self.dataset_made_of.values()):
+            if len(set(names)) < len(names) or (len(names) > 1 and self.stream):
+                raise ValueError(f"it is to be made of different systems, of one if it streams, got {names}")
+        return self
 
 
 class Plan(Settings):
@@ -142,18 +164,24 @@ def _named(where: str) -> Iterator[None]:
 
 def _check_datasets(plan: Plan, system: System, where: str) -> None:
     """Refuses settings and seeds for data sets, or seeds, that a system does not have."""
-    if system.parts:
-        return
     datasets, seeds = system.datasets or plan.datasets or [], system.seeds or plan.seeds
+    if system.parts:
+        _check_known(system, where, "dataset_made_of", datasets)
+        return
     if not datasets:
         raise ConfigError(f"{where}: {system.name!r}: expected datasets, there or for the whole plan, got none")
     for key in ("dataset_settings", "dataset_seeds"):
-        if unknown := [one for one in getattr(system, key) if one not in datasets]:
-            raise ConfigError(
-                f"{where}: the {key} of {system.name!r} are to be of some of {datasets}, got {unknown[0]}"
-            )
+        _check_known(system, where, key, datasets)
     for dataset, some in system.dataset_seeds.items():
         if not set(some) <= set(seeds):
             raise ConfigError(
                 f"{where}: the dataset_seeds of {system.name!r} are to be some of {seeds}, got {some} for {dataset}"
             )
+
+
+def _check_known(system: System, where: str, key: str, datasets: Sequence[str]) -> None:
+    """Refuses something for a data set that a system does not have."""
+    if getattr(system, key) and not datasets:
+        raise ConfigError(f"{where}: {system.name!r}: expected datasets beside its {key}, got none")
+    if unknown := [one for one in getattr(system, key) if one not in datasets]:
+        raise ConfigError(f"{where}: the {key} of {system.name!r} are to be of some of {datasets}, got {unknown[0]}")

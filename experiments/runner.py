@@ -1,4 +1,4 @@
-"""All trials side by side, one single-threaded process a core; what is finished is written down at once.
+"""All trials side by side, by default one single-threaded process a core; what is finished is written down at once.
 
 Stopped by Ctrl-C, by ``kill`` or by the end of the machine's time, it goes on where it was: finished trials have their
 rows, and a training that was under way has its checkpoints in the work directory.
@@ -26,6 +26,7 @@ from experiments.results import Results, Row
 from experiments.trial import RUN, has_model
 from ssnt.engines import make_engine
 from ssnt.engines.base import DONE, STOPPED, Job, Report
+from ssnt.engines.local import cores
 from ssnt.errors import ConfigError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 
@@ -33,13 +34,16 @@ _SHOW_EVERY = 60.0  # seconds
 _ROUNDED = 1e-5  # rows have six digits
 
 
-def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None, home: Path | None = None) -> list[str]:
+def run(
+    trials: Sequence[Trial], *, work: Path, workers: int | None = None, threads: int = 1, home: Path | None = None
+) -> list[str]:
     """Does all trials that have no row yet.
 
     Args:
         trials: Those that are wanted, the most important first.
         work: Where models and data are kept; it may be deleted when all is done.
-        workers: How many at a time; None: one a core.
+        workers: How many at a time; None: as many as there are cores for.
+        threads: Of each. More than one is for a single large model, when there is nothing else to train.
         home: Where the tables' folders with the results are; None: where the plans are.
 
     Returns:
@@ -51,14 +55,17 @@ def run(trials: Sequence[Trial], *, work: Path, workers: int | None = None, home
         TrainingInterrupted: It was stopped by a signal.
     """
     check_settings(trials)
+    for option, place in (("--work", work), ("--results", home)):
+        if place is not None and place.exists() and not place.is_dir():
+            raise ConfigError(f"{option}: {place} is a file; give a directory")
     work.mkdir(parents=True, exist_ok=True)
     # The processes that do the trials have to find this package, which is not installed.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     stop = Stop()
     with _alone(work), stop.on_signals():
-        queue = _Queue(trials, work.resolve(), code_version(), home)
+        queue = _Queue(trials, work.resolve(), code_version(), home, threads)
         try:
-            make_engine("local", workers=workers).run(queue.jobs(), queue.tell, stop)
+            make_engine("local", workers=workers or max(1, cores() // threads)).run(queue.jobs(), queue.tell, stop)
         except StopNow:  # what was under way has its last checkpoint
             raise TrainingInterrupted(queue.left()) from None
     if stop.is_requested:
@@ -92,7 +99,7 @@ def check_settings(trials: Sequence[Trial]) -> None:
 class _Queue:
     """The trials that are left, and what has become of those that were begun."""
 
-    def __init__(self, trials: Sequence[Trial], work: Path, commit: str, home: Path | None) -> None:
+    def __init__(self, trials: Sequence[Trial], work: Path, commit: str, home: Path | None, threads: int) -> None:
         self._results = {table: Results(table, home) for table in {one.table for one in trials}}
         for results in self._results.values():
             results.check()
@@ -115,7 +122,7 @@ class _Queue:
         self._epochs: dict[Job, int] = {}
         self._shown_at = time.monotonic()
         self._began = time.monotonic()
-        self._work, self._commit = work, commit
+        self._work, self._commit, self._threads = work, commit, threads
         self.failed: list[str] = []
         for name in dict.fromkeys(one.dataset for one in self._left):
             require(name)
@@ -148,7 +155,7 @@ class _Queue:
 
     def _begun(self, trial: Trial) -> Job:
         self._left.remove(trial)
-        order: dict[str, Any] = {"trial": asdict(trial), "work": str(self._work)}
+        order: dict[str, Any] = {"trial": asdict(trial), "work": str(self._work), "threads": self._threads}
         # one that has its row, and answers if it keeps any, is trained again for its model alone
         order["is_model_only"] = trial.key in self._rows and (not trial.keeps_answers or trial.key in self._answers)
         if trial.of_answers:

@@ -51,9 +51,9 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     """Does a trial, or goes on with it.
 
     Args:
-        order: ``trial``: its fields; ``work``: the work directory; ``answers``: what its members have answered, if it
-            is an ensemble of that; ``retrained``: how many of these are of another training than the member's row;
-            ``is_model_only``: whether nothing but its model is wanted.
+        order: ``trial``: its fields; ``work``: the work directory; ``threads``: how many it has; ``answers``: what its
+            members have answered, if it is an ensemble of that; ``retrained``: how many of these are of another
+            training than the member's row; ``is_model_only``: whether nothing but its model is wanted.
         tell: Told of every validation.
         stop: A request to save and stop.
 
@@ -66,12 +66,13 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     parts = load(trial.dataset)
     if trial.of_answers:
         return measured_together(trial, order["answers"], parts, order["retrained"])
-    with limited_threads(1):
+    threads = order["threads"]
+    with limited_threads(threads):
         if trial.members:
             transducer = _joined(trial, work)
             precision, epochs, seconds = None, 0, 0.0
         else:
-            config = _with_data(trial, parts, work)
+            config = _with_data(trial, parts, work, threads)
             resume = RunDirectory(str(config.out)).has_run
             display = ReportingDisplay(tell)
             transducer = train_one(config, resume=resume, overwrite=False, display=display, stop=stop, wait=WAIT)
@@ -84,6 +85,8 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
         if precision is not None:
             for part in report.keys() & {"record", "answers"}:
                 report[part]["precision"] = precision
+            if threads > 1:
+                report["record"]["threads"] = threads
         return report
 
 
@@ -144,7 +147,7 @@ def _joined(trial: Trial, work: Path) -> Transducer:
     return join_models(models)
 
 
-def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
+def _with_data(trial: Trial, parts: Parts, work: Path, threads: int) -> Config:
     """The settings of the training, with the files that it reads and the directory that it writes."""
     folder = work / DATA / trial.dataset / (trial.tags or "all")
     paths = {}
@@ -154,7 +157,7 @@ def _with_data(trial: Trial, parts: Parts, work: Path) -> Config:
             _write(path, of_type(getattr(parts, part), trial.tags))
         paths[part] = str(path)
     config = trial.config()
-    hardware = config.hardware.of_a_worker()
+    hardware = config.hardware.of_a_worker().model_copy(update={"threads": threads})
     if hardware.precision == "bfloat16" and cpu_lacks(torch.bfloat16):
         # bfloat16 is for speed alone: where a CPU has it not, the same trial is trained in float32
         hardware = hardware.model_copy(update={"precision": "float32"})

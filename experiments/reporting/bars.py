@@ -160,8 +160,8 @@ def other_asks(subset: Gathered) -> list[Bar]:
     if subset.rows and not subset.missing:
         seconds = sum(row.seconds for row in subset.rows)
         seen = (
-            f"{duration(seconds)} of single-threaded training in all, one after the other; see the notes of `subset` "
-            "for the time on two cores"
+            f"{duration(seconds)} of training in all, each in one thread, one after the other; see the notes of "
+            "`subset` for the time on two cores"
         )
     return [
         Bar("5. Every table from the committed results with one command", "yes", "`python -m experiments report`"),

@@ -181,6 +181,7 @@ def reports(home: Path, tmp_path: Path) -> dict[str, Report]:
             "work": str(tmp_path),
             "answers": answers,
             "is_model_only": False,
+            "threads": 1,
             "retrained": 0,
         }
         found[trial.key] = run_trial(order, lambda _: None, Stop())
@@ -191,7 +192,7 @@ def test_answers_are_those_of_the_search_and_ensembles_their_means(reports: dict
     trials, parts = trials_of("toy"), load("inflection/toy")
     models = {one.key: Transducer.from_pretrained(model_directory(tmp_path, one.key)) for one in trials[:-2]}
     _check_answers(models[trials[2].key], reports[trials[2].key])
-    order = {"trial": asdict(trials[2]), "work": str(tmp_path), "is_model_only": True}
+    order = {"trial": asdict(trials[2]), "work": str(tmp_path), "is_model_only": True, "threads": 1}
     assert run_trial(order, lambda _: None, Stop()) == {"state": DONE}  # for its model alone
     tags = {one.key: one.tags for one in trials}
     for ensemble in trials[-2:]:
@@ -286,14 +287,14 @@ def test_answers_need_no_models_and_rows_without_them_are_trained_again(home: Pa
     trials = [one for one in trials_of("toy") if one.system in ("one", "both")]
     for one in trials[:2]:
         _add(home, one)
-    job = next(_Queue(trials, tmp_path, "commit", None).jobs())
+    job = next(_Queue(trials, tmp_path, "commit", None, 1).jobs())
     assert job is not None
     assert job.name == trials[0].key
     assert not job.order["is_model_only"]
     _add(home, trials[0], {"data": trials[0].key, "accuracy": {"dev": 0.25, "test": 0.25}})
     _add(home, trials[1], {"data": trials[1].key, "accuracy": {"dev": 0.25, "test": 0.5}})  # of another training
     for asked in (trials, [*trials[2:], _streamed(trials[0]), *trials[:2]]):  # what needs models does not matter
-        job = next(_Queue(asked, tmp_path, "commit", None).jobs())
+        job = next(_Queue(asked, tmp_path, "commit", None, 1).jobs())
         assert job is not None
         assert job.name == trials[2].key
         kept = job.order["answers"]
@@ -310,7 +311,7 @@ def test_a_trial_that_could_not_be_written_down_is_not_done(
 ) -> None:
     first, second, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
     _add(home, second, {"data": "x", "accuracy": {"dev": 0.25}})
-    queue = _Queue([first, both], tmp_path, "commit", None)
+    queue = _Queue([first, both], tmp_path, "commit", None, 1)
     jobs = queue.jobs()
     job = next(jobs)
     assert job is not None
@@ -344,7 +345,7 @@ def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Pat
     trials = [one for one in trials_of("toy") if one.system in ("one", "both")]
     for one in trials[:2]:
         _add(home, one)
-    queue = _Queue(trials, tmp_path, "commit", None)
+    queue = _Queue(trials, tmp_path, "commit", None, 1)
     jobs = queue.jobs()
     _add(home, trials[1], {"data": "of another runner", "accuracy": {"dev": 0.25}})
     for _ in range(2):
@@ -382,7 +383,7 @@ def test_answers_that_a_crash_has_cut_are_none(home: Path, cut: int) -> None:
 
 def test_without_their_answers_ensembles_are_given_up(home: Path, tmp_path: Path) -> None:
     both = next(one for one in trials_of("toy") if one.system == "both")
-    queue = _Queue([both], tmp_path, "commit", None)
+    queue = _Queue([both], tmp_path, "commit", None, 1)
     assert next(queue.jobs(), None) is None
     assert "2 of its 2 answers are not kept yet" in queue.failed[0]
 

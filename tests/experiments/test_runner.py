@@ -60,10 +60,55 @@ def test_where_a_cpu_has_no_bfloat16_a_trial_is_trained_in_float32_and_says_so(
         monkeypatch.setattr(f"{place}.cpu_lacks", lambda _: not has_bfloat16)
     trial = trials_of("toy")[0]
     planned = replace(trial, settings={**trial.settings, "hardware": {"precision": "bfloat16"}})
-    order = {"trial": asdict(planned), "work": str(tmp_path / "work"), "is_model_only": False}
+    order = {"trial": asdict(planned), "work": str(tmp_path / "work"), "is_model_only": False, "threads": 1}
     assert run_trial(order, lambda _: None, Stop())["record"]["precision"] == used
     model = model_directory(tmp_path / "work", planned.key)
     assert Transducer.from_pretrained(model).config.hardware.precision == used
+
+
+def test_a_trial_has_the_threads_that_it_is_given_and_says_so(home: Path, tmp_path: Path) -> None:
+    first = next(_Queue(trials_of("toy")[:1], tmp_path, "commit", None, 2).jobs())
+    assert first is not None
+    assert first.order["threads"] == 2
+    report = run_trial({**first.order, "work": str(tmp_path / "work")}, lambda _: None, Stop())
+    assert report["record"]["threads"] == 2
+    model = model_directory(tmp_path / "work", trials_of("toy")[0].key)
+    assert Transducer.from_pretrained(model).config.hardware.threads == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "workers"), [([], 4), (["--threads", "2"], 2), (["--threads", "9"], 1), (["--workers", "3"], 3)]
+)
+def test_no_more_is_trained_at_a_time_than_there_are_cores_for(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], workers: int
+) -> None:
+    asked: list[int] = []
+
+    class Idle:
+        def run(self, *_: object) -> None:
+            pass
+
+    def made(_: str, workers: int) -> Idle:
+        asked.append(workers)
+        return Idle()
+
+    monkeypatch.setattr(runner, "cores", lambda: 4)
+    monkeypatch.setattr(runner, "make_engine", made)
+    found = CliRunner().invoke(app, ["run", "toy", "--work", str(tmp_path / "work"), *options])
+    assert found.exception is None
+    assert asked == [workers]
+
+
+@pytest.mark.parametrize("option", ["--work", "--results"])
+def test_a_file_where_a_directory_should_be_is_refused_before_anything_is_trained(
+    home: Path, tmp_path: Path, option: str
+) -> None:
+    place = tmp_path / "mistyped"
+    place.write_text("mine")
+    found = CliRunner().invoke(app, ["run", "toy", "--work", str(tmp_path / "work"), option, str(place)])
+    assert isinstance(found.exception, ConfigError)
+    assert f"{option}: {place} is a file" in str(found.exception)
+    assert place.read_text() == "mine"
 
 
 def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:
@@ -95,6 +140,61 @@ def test_a_data_set_may_have_fewer_seeds(home: Path) -> None:
         path.write_text(yaml.safe_dump(plan), encoding="utf-8")
         with pytest.raises(ConfigError, match="dataset_seeds of 'one'"):
             trials_of("toy")
+
+
+def test_an_ensemble_may_be_made_of_others_on_some_data_sets(home: Path) -> None:
+    nouns, verbs = "inflection/de-N", "inflection/de-V"
+    path = home / "toy" / "plan.yaml"
+    plan = {
+        "metrics": ["accuracy"],
+        "datasets": [nouns, verbs],
+        "systems": [
+            {"name": "everywhere", "seeds": [1, 2]},
+            {"name": "nouns", "datasets": [nouns]},
+            {"name": "verbs", "datasets": [verbs], "per_type": True},
+            {"name": "both", "made_of": ["everywhere", "nouns"], "dataset_made_of": {verbs: ["everywhere", "verbs"]}},
+            {
+                "name": "apart",
+                "made_of": "everywhere",
+                "dataset_made_of": {nouns: ["nouns"]},
+                "datasets": [verbs, nouns],
+            },
+        ],
+    }
+
+    def members() -> dict[tuple[str, str], list[str]]:
+        path.write_text(yaml.safe_dump(plan), encoding="utf-8")
+        made = [one for one in trials_of("toy") if one.members]
+        return {(one.system, one.dataset): [key.split("/")[1] for key in one.members] for one in made}
+
+    assert members() == {
+        ("both", nouns): ["everywhere", "everywhere", "nouns"],
+        ("both", verbs): ["everywhere", "everywhere", *["verbs"] * 27],
+        ("apart", verbs): ["everywhere", "everywhere"],
+        ("apart", nouns): ["nouns"],
+    }
+    for change, message in (
+        ({"made_of": None}, "'apart': expected made_of beside dataset_made_of"),
+        (
+            {"dataset_made_of": {"inflection/nl-V": ["nouns"]}},
+            "dataset_made_of of .apart. are to be of some of .* got inflection/nl-V",
+        ),
+        (
+            {"dataset_made_of": {verbs: ["nouns"]}},
+            r"the datasets of 'apart' are to be some of \['inflection/de-N'\], which",
+        ),
+        (
+            {"dataset_made_of": {nouns: ["nouns", "verbs"]}},
+            r"of 'apart' are to be some of \['inflection/de-V'\], which 'verbs' has, got \['inflection/de-N'\]",
+        ),
+        ({"dataset_made_of": {nouns: ["nouns", "nouns"]}}, "'apart': it is to be made of different systems"),
+        ({"dataset_made_of": {nouns: []}}, "'apart': expected what it is made of on inflection/de-N, .* an empty list"),
+    ):
+        plan["systems"][-1] = {"name": "apart", "made_of": "everywhere", "datasets": [verbs, nouns], **change}
+        if "made_of" in change:
+            plan["systems"][-1]["dataset_made_of"] = {nouns: ["nouns"]}
+        with pytest.raises(ConfigError, match=message):
+            members()
 
 
 @pytest.mark.parametrize(
@@ -189,6 +289,13 @@ def test_status_tells_the_figures_of_the_plan_and_no_others(home: Path) -> None:
     Results("toy", home).add(replace(_row(streamed[0].key, "both"), dev=0.125), RECORD)
     Results("toy", home).add(_row("older", "both"), RECORD)
     assert "1 of   1  both  accuracy dev 0.1250\n" in CliRunner().invoke(app, ["status", "toy"]).output
+
+
+def test_status_of_results_that_are_nowhere_is_refused(home: Path, tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["status", "toy", "--results", str(tmp_path / "mistyped")])
+    assert isinstance(found.exception, ConfigError)
+    assert "mistyped is no directory" in str(found.exception)
+    assert found.output == ""
 
 
 def test_rows_without_a_form_are_left_out(home: Path) -> None:
@@ -363,7 +470,7 @@ def test_two_runners_that_finish_the_same_trial_leave_one_row(home: Path) -> Non
 
 
 def _queue(trials: list[Trial], work: Path) -> _Queue:
-    return _Queue(trials, work, "commit", None)
+    return _Queue(trials, work, "commit", None, 1)
 
 
 def _told(trial: Trial) -> dict[str, object]:
@@ -467,7 +574,7 @@ def test_results_elsewhere_begin_from_scratch(home: Path, tmp_path: Path, monkey
     monkeypatch.setattr(runner, "run", lambda trials, *, home, **_: seen.append((len(trials), home)) or [])
     CliRunner().invoke(app, ["run", "toy", "--results", str(tmp_path / "new"), "--work", str(tmp_path / "new")])
     assert seen == [(8, tmp_path / "new")]
-    queue = _Queue(trials_of("toy")[:1], tmp_path, "commit", tmp_path / "new")
+    queue = _Queue(trials_of("toy")[:1], tmp_path, "commit", tmp_path / "new", 1)
     job = next(queue.jobs())
     assert job is not None
     queue.tell(job, _told(trials_of("toy")[0]))
