@@ -49,7 +49,7 @@ def main() -> None:
     ]
     answered, torch_loaded = (min(times) for times in zip(*pairs, strict=True))
     ours, other = Figure("ssnt --help", answered, "s"), Figure("a process that loads torch", torch_loaded, "s")
-    recorder.add(faster("answering --help", ours, other))
+    recorder.add(faster("answering --help", ours, other, bar=3))
     recorder.write()
 
 

@@ -118,7 +118,9 @@ SECTIONS = {
     "prepare": Section(
         "Preparing data", "A million pairs shaped like Gigaword: the first start, the second one, and batches."
     ),
-    "import_time": Section("Importing", "What importing ssnt adds to importing torch."),
+    "import_time": Section(
+        "Starting", "What importing ssnt adds to importing torch, and how soon `ssnt --help` answers."
+    ),
 }
 
 

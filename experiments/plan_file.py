@@ -81,6 +81,8 @@ class System(Settings):
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
+        if self.made_of == []:
+            raise ValueError("made_of: expected the systems that it is made of, got an empty list")
         if self.dataset_made_of and self.made_of is None:
             raise ValueError("expected made_of beside dataset_made_of: what it is made of on the other data sets")
         if empty := next((dataset for dataset, names in self.dataset_made_of.items() if not names), None):
@@ -88,6 +90,12 @@ class System(Settings):
         for names in (self._usual_parts, *self.dataset_made_of.values()):
             if len(set(names)) < len(names) or (len(names) > 1 and self.stream):
                 raise ValueError(f"it is to be made of different systems, of one if it streams, got {names}")
+        counts = {len(names) > 1 for names in (self._usual_parts, *self.dataset_made_of.values())}
+        if self.search and len(counts) > 1:
+            raise ValueError(
+                "with a search of its own it is to be made of one system on all data sets, each of whose models is "
+                "measured, or of several on all, which are joined"
+            )
         return self
 
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from experiments.answers import require_probabilities
@@ -56,9 +57,8 @@ def run(
     """
     check_settings(trials)
     for option, place in (("--work", work), ("--results", home)):
-        if place is not None and place.exists() and not place.is_dir():
-            raise ConfigError(f"{option}: {place} is a file; give a directory")
-    work.mkdir(parents=True, exist_ok=True)
+        if place is not None:
+            _make_writable(option, place)
     # The processes that do the trials have to find this package, which is not installed.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     stop = Stop()
@@ -71,6 +71,20 @@ def run(
     if stop.is_requested:
         raise TrainingInterrupted(queue.left())
     return queue.failed
+
+
+def _make_writable(option: str, place: Path) -> None:
+    """Makes a directory that results or models are to be written to, before there are any.
+
+    Raises:
+        ConfigError: It cannot be made, or not be written to.
+    """
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{option}: nothing can be written to {place} ({error.strerror}); give a directory") from None
 
 
 def check_settings(trials: Sequence[Trial]) -> None:

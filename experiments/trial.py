@@ -27,14 +27,15 @@ from ssnt.pipeline.loading import join_models
 from ssnt.training.fit import train_one
 from ssnt.training.job import WAIT, ReportingDisplay
 from ssnt.training.run_directory import RunDirectory
-from ssnt.training.threads import limited_threads
+from ssnt.training.threads import limited_threads, thread_count
 from ssnt.types import Example
 
 RUN = "experiments.trial:run_trial"
 """The name of :func:`run_trial`, for a :class:`~ssnt.engines.base.Job`."""
 
-MODELS, DATA = "models", "data"
-"""Where a work directory has the models and the parts of the data that they are trained on."""
+MODELS, DATA, THREADS = "models", "data", "threads"
+"""Where a work directory has the models, the parts of the data that they are trained on, and how many threads each
+training has had."""
 
 
 def model_directory(work: Path, key: str) -> Path:
@@ -70,10 +71,11 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
     with limited_threads(threads):
         if trial.members:
             transducer = _joined(trial, work)
-            precision, epochs, seconds = None, 0, 0.0
+            precision, used, epochs, seconds = None, [1], 0, 0.0
         else:
             config = _with_data(trial, parts, work, threads)
             resume = RunDirectory(str(config.out)).has_run
+            used = _threads_used(work / THREADS / trial.key, config, resume=resume)
             display = ReportingDisplay(tell)
             transducer = train_one(config, resume=resume, overwrite=False, display=display, stop=stop, wait=WAIT)
             precision = transducer.config.hardware.precision
@@ -85,8 +87,8 @@ def run_trial(order: dict[str, Any], tell: Callable[[Report], None], stop: Stop)
         if precision is not None:
             for part in report.keys() & {"record", "answers"}:
                 report[part]["precision"] = precision
-            if threads > 1:
-                report["record"]["threads"] = threads
+            if used != [1]:
+                report["record"]["threads"] = used
         return report
 
 
@@ -169,6 +171,19 @@ def _with_data(trial: Trial, parts: Parts, work: Path, threads: int) -> Config:
             "out": str(model_directory(work, trial.key)),
         }
     )
+
+
+def _threads_used(place: Path, config: Config, *, resume: bool) -> list[int]:
+    """How many threads a training has had, each number once, in order: it may go on with others than it began with."""
+    before: list[int] = []
+    if resume and place.exists():
+        before = [int(one) for one in place.read_text(encoding="utf-8").split()]
+    elif resume:  # begun by an older version of this: what it had last
+        before = [thread_count(RunDirectory(str(config.out)).read_record()[0])]
+    used = list(dict.fromkeys([*before, thread_count(config)]))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, " ".join(map(str, used)) + "\n")
+    return used
 
 
 def _write(path: Path, examples: Sequence[Example]) -> None:

@@ -11,6 +11,7 @@ from experiments.reporting.gathered import Gathered
 from experiments.reporting.inflection import CROSSED, PAPERS, System, best_of_each_set, chosen, common_sets, find
 from experiments.reporting.markdown import MISSING, difference_shown, duration, p_shown, plain, shown, table
 from experiments.reporting.others import Languages, Pronunciation, chosen_single
+from experiments.reporting.provenance import threads_shown
 from experiments.reporting.published import published
 from experiments.reporting.summarisation import ROUGE, Perplexity, Rouge, perplexity_of
 
@@ -160,7 +161,7 @@ def other_asks(subset: Gathered) -> list[Bar]:
     if subset.rows and not subset.missing:
         seconds = sum(row.seconds for row in subset.rows)
         seen = (
-            f"{duration(seconds)} of training in all, each in one thread, one after the other; see the notes of "
+            f"{duration(seconds)} of training in all, {threads_shown(subset)}, one after the other; see the notes of "
             "`subset` for the time on two cores"
         )
     return [

@@ -30,7 +30,7 @@ def provenance(gathered: Gathered) -> str:
         seeds = ", ".join(map(str, sorted({row.seed for row in rows})))
         lines += [
             f"- {len(rows)} finished trial{'s' * (len(rows) > 1)}, seeds {seeds}, "
-            f"{duration(sum(row.seconds for row in rows))} of training, {_threads(gathered)}, "
+            f"{duration(sum(row.seconds for row in rows))} of training, {threads_shown(gathered)}, "
             f"{dates[0]} to {dates[-1]}.",
             f"- Commits: {_counted([row.commit for row in rows])}.{_uncommitted([row.commit for row in rows])}",
             f"- Settings by hash (see the last section): {_listed(list(dict.fromkeys(row.config for row in rows)))}.",
@@ -49,10 +49,13 @@ def provenance(gathered: Gathered) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _threads(gathered: Gathered) -> str:
-    """In how many threads it was."""
-    more = [record["threads"] for group in gathered.groups for record in group.records if "threads" in record]
-    others = [f"but for {count} in {found}" for found, count in sorted(Counter(more).items())]
+def threads_shown(gathered: Gathered) -> str:
+    """In how many threads its trainings were: what a trial says nothing of was in one."""
+    more = [tuple(record["threads"]) for group in gathered.groups for record in group.records if "threads" in record]
+    others = [
+        f"but for {count} that had {' and then '.join(map(str, found))} threads"
+        for found, count in sorted(Counter(more).items())
+    ]
     return ", ".join(["each in one thread", *others])
 
 

@@ -18,6 +18,10 @@ class ConfigError(SsntError, ValueError):
     """A setting is unknown, missing or out of range."""
 
 
+class HardwareError(ConfigError):
+    """A setting asks for what this machine does not have; another may have it."""
+
+
 class InUseError(ConfigError):
     """Another process is writing to the same directory."""
 

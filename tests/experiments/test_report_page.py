@@ -243,6 +243,28 @@ def test_rows_of_other_data_are_told(home: Path) -> None:
     )
 
 
+def test_other_numbers_of_threads_than_one_are_told(home: Path) -> None:
+    (home / "subset").mkdir()
+    (home / "subset" / "plan.yaml").write_text(yaml.safe_dump({**PLANS["online"], "order": 8}), encoding="utf-8")
+    fill(home, lambda one: one.table in ("g2p", "subset"))
+
+    def said() -> list[str]:
+        text = write_report(home).read_text(encoding="utf-8")
+        return re.findall(r"of training(?: in all)?, (each in one thread.*?), (?:2026|one after)", text)
+
+    assert set(said()) == {"each in one thread"}
+    for table, threads in (("g2p", [1, 2]), ("subset", [2])):
+        path = home / table / "outcomes.jsonl"
+        first, *others = path.read_text(encoding="utf-8").splitlines()
+        lines = [json.dumps({**json.loads(first), "threads": threads}), *others]
+        path.write_text("".join(f"{one}\n" for one in lines), encoding="utf-8")
+    assert "each in one thread" not in said()
+    assert set(said()) == {
+        "each in one thread, but for 1 that had 2 threads",
+        "each in one thread, but for 1 that had 1 and then 2 threads",
+    }
+
+
 def test_another_precision_than_the_planned_is_told(home: Path) -> None:
     fill(home, lambda one: one.table == "g2p")
     path = home / "g2p" / "outcomes.jsonl"

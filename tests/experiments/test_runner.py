@@ -14,7 +14,7 @@ import yaml
 from experiments.__main__ import app
 from experiments.datasets import load
 from experiments.packing import pack
-from experiments.plan import Trial, tags_of, trials_of
+from experiments.plan import Trial, merged, tags_of, trials_of
 from experiments.results import Results, Row
 from experiments.runner import _Queue, code_version, run
 from experiments.trial import _joined, model_directory, run_trial
@@ -71,9 +71,26 @@ def test_a_trial_has_the_threads_that_it_is_given_and_says_so(home: Path, tmp_pa
     assert first is not None
     assert first.order["threads"] == 2
     report = run_trial({**first.order, "work": str(tmp_path / "work")}, lambda _: None, Stop())
-    assert report["record"]["threads"] == 2
+    assert report["record"]["threads"] == [2]
     model = model_directory(tmp_path / "work", trials_of("toy")[0].key)
     assert Transducer.from_pretrained(model).config.hardware.threads == 2
+
+
+def test_a_trial_that_went_on_in_other_threads_says_so(home: Path, tmp_path: Path) -> None:
+    longer = {"training": {"max_epochs": 3}}
+    trial = replace(trials_of("toy")[0], settings=merged(trials_of("toy")[0].settings, longer))
+    order = {"trial": asdict(trial), "work": str(tmp_path), "is_model_only": False}
+
+    def stopped(threads: int) -> None:
+        stop = Stop()
+        with pytest.raises(TrainingInterrupted):
+            run_trial({**order, "threads": threads}, lambda _: stop.request(), stop)
+
+    stopped(1)
+    stopped(2)
+    report = run_trial({**order, "threads": 1}, lambda _: None, Stop())
+    assert report["record"]["threads"] == [1, 2]
+    assert report["row"]["epochs"] == 3
 
 
 @pytest.mark.parametrize(
@@ -105,9 +122,10 @@ def test_a_file_where_a_directory_should_be_is_refused_before_anything_is_traine
 ) -> None:
     place = tmp_path / "mistyped"
     place.write_text("mine")
-    found = CliRunner().invoke(app, ["run", "toy", "--work", str(tmp_path / "work"), option, str(place)])
-    assert isinstance(found.exception, ConfigError)
-    assert f"{option}: {place} is a file" in str(found.exception)
+    for wrong in (place, place / "new"):
+        found = CliRunner().invoke(app, ["run", "toy", "--work", str(tmp_path / "work"), option, str(wrong)])
+        assert isinstance(found.exception, ConfigError)
+        assert f"{option}: nothing can be written to {wrong} (" in str(found.exception)
     assert place.read_text() == "mine"
 
 
@@ -200,7 +218,12 @@ def test_an_ensemble_may_be_made_of_others_on_some_data_sets(home: Path) -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"made_of": []}, "made_of: expected the systems that it is made of, got an empty list"),
         ({"made_of": ["one", "one"]}, "different systems"),
+        (
+            {"made_of": "one", "dataset_made_of": {"inflection/toy": ["types", "one"]}, "search": {"beam": 1}},
+            "with a search of its own it is to be made of one system on all data sets",
+        ),
         ({"made_of": ["types", "one"], "stream": {"max_delay": 1}}, "of one if it streams"),
         ({"made_of": ["types", "one"], "seeds": [2]}, r"the seeds of 'all' are to be some of \[1\]"),
         ({"made_of": ["types", "both"]}, "neither a system above it"),

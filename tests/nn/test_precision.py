@@ -45,6 +45,8 @@ def test_a_torch_that_cannot_be_asked_is_not_asked(asked_anew, monkeypatch, dtyp
         ({"architecture": "x86_64", "avx512_f": True, "avx512_bf16": False, "amx_bf16": False}, True),
         ({"architecture": "x86_64", "avx512_f": True, "avx512_bf16": True, "amx_bf16": False}, False),
         ({"architecture": "x86_64", "avx512_f": True, "avx512_bf16": False, "amx_bf16": True}, False),
+        # without AVX-512 oneDNN says yes only where there are other instructions for it
+        ({"architecture": "x86_64", "avx512_f": False, "avx_ne_convert": True}, False),
         ({"architecture": "aarch64"}, False),
     ],
 )
@@ -57,21 +59,34 @@ def test_bfloat16_that_onednn_only_emulates_is_lacking(asked_anew, monkeypatch, 
     assert cpu_lacks(torch.bfloat16) == is_lacking
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-@pytest.mark.parametrize(("has_avx512_bf16", "has_amx"), [(False, False), (True, False), (False, True), (None, None)])
-def test_an_older_torch_tells_less_of_its_cpu(asked_anew, monkeypatch, machine, has_avx512_bf16, has_amx):
+@pytest.mark.parametrize(
+    ("has_avx512", "has_avx512_bf16", "has_amx", "is_lacking"),
+    [
+        (True, False, False, True),
+        (True, True, False, False),
+        (True, False, True, False),
+        (False, False, False, False),
+        (None, None, None, False),
+    ],
+)
+def test_an_older_torch_tells_less_of_its_cpu(
+    asked_anew, monkeypatch, has_avx512, has_avx512_bf16, has_amx, is_lacking
+):
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this torch has no oneDNN")
     monkeypatch.setitem(precision._QUESTIONS, torch.bfloat16, "_says_yes")
     monkeypatch.setattr(torch.ops.mkldnn, "_says_yes", lambda: True, raising=False)
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    monkeypatch.setattr(precision.platform, "machine", lambda: machine)
-    for name, answer in (("_is_avx512_bf16_supported", has_avx512_bf16), ("_is_amx_tile_supported", has_amx)):
+    for name, answer in (
+        ("_is_avx512_supported", has_avx512),
+        ("_is_avx512_bf16_supported", has_avx512_bf16),
+        ("_is_amx_tile_supported", has_amx),
+    ):
         if answer is None:
             monkeypatch.delattr(torch.cpu, name, raising=False)
         else:
             monkeypatch.setattr(torch.cpu, name, lambda answer=answer: answer, raising=False)
-    assert cpu_lacks(torch.bfloat16) == (machine == "x86_64" and has_avx512_bf16 is False and has_amx is False)
+    assert cpu_lacks(torch.bfloat16) == is_lacking
 
 
 def test_what_a_message_advises(monkeypatch):

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from ssnt.config import Config
+from ssnt.config import Config, SweepRunConfig
 from ssnt.engines.base import Job, Report, Tell, failed
 from ssnt.errors import ModelError, SsntError, StorageError
 from ssnt.interrupts import Stop
 from ssnt.sweeps import run_sweep, study, sweep_config
 from ssnt.sweeps.directory import SweepDirectory
+from ssnt.training import fit
 from ssnt.training.checkpoints import AtomicCheckpointIO
 from sweeping import InProcess, MakeSweep, pretended
 
@@ -65,7 +66,13 @@ def test_a_full_disk_costs_no_trial(make_sweep: MakeSweep, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [("StorageError", StorageError), ("InUseError", ModelError), ("RuntimeError", ModelError), (None, ModelError)],
+    [
+        ("StorageError", StorageError),
+        ("InUseError", ModelError),
+        ("HardwareError", ModelError),
+        ("RuntimeError", ModelError),
+        (None, ModelError),
+    ],
 )
 def test_only_what_a_trial_would_fail_by_again_is_its_failure(
     make_sweep: MakeSweep, kind: str | None, error: type[SsntError]
@@ -82,6 +89,22 @@ def test_only_what_a_trial_would_fail_by_again_is_its_failure(
     resumed = run_sweep(config, resume=True, engine=InProcess(pretended(falling)), display=False)
     assert [one.state for one in resumed.trials] == ["complete"] * 3
     assert states(config.out) == ["complete"] * 3
+
+
+def test_a_sweep_goes_on_in_float32_where_machines_of_a_cluster_lack_bfloat16(
+    make_sweep: MakeSweep, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fit, "cpu_lacks", lambda _: True)
+    config = make_sweep(space={"optimiser.learning_rate": [0.01]})
+
+    def in_precision(name: str) -> SweepRunConfig:
+        where = {"precision": name, "engine": "ray", "address": "head:6379"}
+        return config.model_copy(update={"hardware": config.hardware.model_copy(update=where)})
+
+    with pytest.raises(ModelError, match=r"trial 0001 could not go on: .* use hardware\.precision=float32, also with"):
+        run_sweep(in_precision("bfloat16"), engine=InProcess(), display=False)
+    resumed = run_sweep(in_precision("float32"), resume=True, engine=InProcess(), display=False)
+    assert [one.state for one in resumed.trials] == ["complete"]
 
 
 def test_a_study_that_cannot_be_written_is_told(make_sweep: MakeSweep, monkeypatch: pytest.MonkeyPatch):

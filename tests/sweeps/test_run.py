@@ -13,7 +13,7 @@ import pytest
 import ssnt
 from ssnt.config import Config, load_config, read_settings
 from ssnt.engines.base import Job, Report, Tell, failed
-from ssnt.errors import ConfigError, DataError, ModelError
+from ssnt.errors import ConfigError, DataError, HardwareError, ModelError
 from ssnt.interrupts import Stop, TrainingInterrupted
 from ssnt.sweeps import SweepResult, run_sweep, sweep_config
 from ssnt.sweeps.directory import SweepDirectory
@@ -275,16 +275,17 @@ def test_bfloat16_is_asked_of_this_cpu_only_where_trials_are_trained_on_it(
 ):
     monkeypatch.setattr(fit, "cpu_lacks", lambda _: True)
 
-    def asked(engine: str) -> None:
+    def asked(engine: str, address: str | None = None) -> None:
         config = make_sweep()
-        hardware = config.hardware.model_copy(update={"precision": "bfloat16", "engine": engine})
+        hardware = config.hardware.model_copy(update={"precision": "bfloat16", "engine": engine, "address": address})
         without_dev = config.data.model_copy(update={"dev": None})  # what is looked at next
         run_sweep(config.model_copy(update={"hardware": hardware, "data": without_dev}), display=False)
 
-    with pytest.raises(ConfigError, match=r"hardware\.precision': this CPU has no instructions for bfloat16"):
-        asked("local")
+    for engine in ("local", "ray"):  # without an address Ray is started here
+        with pytest.raises(HardwareError, match=r"hardware\.precision': this CPU has no instructions for bfloat16"):
+            asked(engine)
     with pytest.raises(ConfigError, match=r"setting 'data\.dev'"):
-        asked("ray")
+        asked("ray", "head:6379")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ Axes: ``B`` sources, ``K`` prefixes, ``I`` source positions, ``V`` symbols, ``P`
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,6 @@ from ssnt.decode.scorer import TopWords, top_words
 from ssnt.errors import ModelError
 from ssnt.nn import SSNT
 from ssnt.nn.cell_grid import CHUNK_BYTES, CellLogits, Chunk
-from ssnt.nn.cell_words import CellWords
 
 KEPT_BYTES = 64 << 20
 """Log probabilities of columns that are kept for several questions about them."""
@@ -127,6 +126,3 @@ class CellScorer(ModelScorer):
     def _cell_logits(self, source: Any, prefix_states: Tensor) -> CellLogits:
         """What the logits of all cells are made of, for a source of its own and states of prefixes (B, K, Ht)."""
         raise NotImplementedError
-
-    def _source_logits(self, states: Tensor) -> Tensor:
-        return cast(CellWords, self.model.word).source_logits(states)

@@ -101,13 +101,9 @@ class ModelScorer:
     def source_of(self, states: Tensor, src_lens: Tensor, condition: Tensor | None) -> ModelSource:
         """Wraps encoder states ``(B, I, Hs)`` that were made elsewhere, such as one position of a stream."""
         states = torch.where(inside(states, src_lens)[..., None], states, 0.0)
-        logits = self._source_logits(states)
+        logits = self.model.word.source_logits(states)
         transition = self.model.transition.source_half(states)
         return ModelSource(src_lens.to(states.device), SourceWords.of(logits), states, condition, transition)
-
-    def _source_logits(self, states: Tensor) -> Tensor:
-        """The source's part of the word logits, ``(B, I, V)``."""
-        return self.model.word.product(states, self.model.word.src_weight)
 
     def start(self, source: ModelSource) -> PrefixState:
         """The state of the empty prefix, one row a source."""

@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine, each in one thread."""
+"""Jobs in processes of this machine, in as many threads each as their orders say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ssnt.interrupts import Stop
 
 
 class LocalEngine:
-    """Does jobs in processes of this machine, of one thread each.
+    """Does jobs in processes of this machine.
 
     Args:
         workers: How many at a time; None: one for each core.

@@ -31,7 +31,3 @@ class CellWords(WordDistribution):
     def cell_logits(self, src_states: Tensor, tgt_states: Tensor) -> CellLogits:
         """What the logits of all cells are made of, for states (B, I, Hs) and (B, J, Ht)."""
         raise NotImplementedError
-
-    def source_logits(self, src_states: Tensor) -> Tensor:
-        """The source part of the logits, ``W_h h_i``, (B, I, V)."""
-        return self.product(src_states, self.src_weight)

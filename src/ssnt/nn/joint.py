@@ -57,6 +57,10 @@ class WordDistribution(nn.Module):
         logits = F.linear(src_states, self.src_weight) + F.linear(tgt_states, self.tgt_weight, self.bias)
         return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
+    def source_logits(self, src_states: Tensor) -> Tensor:
+        """The source part of the logits, ``W_h h_i``, (..., V), in float32 at least."""
+        return self.product(src_states, self.src_weight)
+
     def product(self, states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """A linear layer in float32 at least, whatever autocast says: logits leave the range of float16."""
         with torch.autocast(states.device.type, enabled=False):

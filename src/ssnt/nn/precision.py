@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 _QUESTIONS = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
-_BFLOAT16_ON_X86 = ("avx512_bf16", "amx_bf16")  # either is enough
+_BFLOAT16_WITH_AVX512 = ("avx512_bf16", "amx_bf16")  # either is enough
 
 
 @cache
@@ -33,12 +32,13 @@ def _emulates_bfloat16() -> bool:
     A training step takes two to three times as long there as in float32.
     """
     ask = getattr(torch.cpu, "get_capabilities", None)
-    if ask is None:  # an older torch, which tells less, and if it cannot be asked at all is believed
-        questions = [getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
-        is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-        return is_x86 and all(one is not None and not one() for one in questions)
-    known = ask()
-    return known.get("architecture") == "x86_64" and not any(known.get(one) for one in _BFLOAT16_ON_X86)
+    if ask is not None:
+        known = ask()
+        return bool(known.get("avx512_f")) and not any(known.get(one) for one in _BFLOAT16_WITH_AVX512)
+    # an older torch, which tells less, and if it cannot be asked at all is believed
+    names = ("avx512", "avx512_bf16", "amx_tile")
+    answers = [getattr(torch.cpu, f"_is_{one}_supported", lambda: None)() for one in names]
+    return answers == [True, False, False]
 
 
 def advised_on_cpu() -> str:

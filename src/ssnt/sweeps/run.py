@@ -25,7 +25,8 @@ from ssnt.training.records import with_whole_paths
 from ssnt.training.run_directory import RunDirectory
 
 _OWN_FAULTS = {one.__name__ for one in (ConfigError, DataError, ModelError)}
-"""Errors of a trial that are because of its settings: it would fail again. Others, such as a full disk, go by."""
+"""Errors of a trial that are because of its settings: it would fail again. Others go by, such as a full disk, or a
+machine that lacks what another has (a :class:`~ssnt.errors.HardwareError`)."""
 
 
 def run_sweep(
@@ -45,7 +46,8 @@ def run_sweep(
     Args:
         config: The settings; ``data.train``, ``data.dev`` and ``out`` must be set.
         resume: Whether to go on with the sweep that is in ``config.out``. Its settings must be the same, apart from
-            those in :data:`~ssnt.sweeps.directory.MAY_CHANGE`; :func:`~ssnt.sweeps.sweep_config` gives them.
+            those in :data:`~ssnt.sweeps.directory.MAY_CHANGE`, and ``hardware.precision`` between float32 and bfloat16;
+            :func:`~ssnt.sweeps.sweep_config` gives them.
         overwrite: Whether a sweep that is there may be replaced.
         display: Whether to show the progress on the terminal; None: if there is one, otherwise a line for each trial.
         engine: Where trials are trained; None: what ``config.hardware`` says.
@@ -70,8 +72,8 @@ def run_sweep(
     check_hardware(config.hardware, "the trials of a sweep")
     config = with_whole_paths(config)
     common = _trial_settings(config)
-    engine_setting = {"engine": config.hardware.engine}  # another engine's processes look at their own machines
-    out = check_settings(common.model_copy(update={"hardware": common.hardware.model_copy(update=engine_setting)}))
+    where = {name: getattr(config.hardware, name) for name in ("engine", "address")}  # trials need not be trained here
+    out = check_settings(common.model_copy(update={"hardware": common.hardware.model_copy(update=where)}))
     if config.data.dev is None:
         raise ConfigError("setting 'data.dev': expected the data that trials are compared on (--dev), got none")
     space = Space(common)

@@ -20,7 +20,7 @@ from ssnt.data.crossover import Crossover
 from ssnt.data.formats import resolve_format
 from ssnt.data.prepared import Prepared, prepare
 from ssnt.data.readers import how_read, read_examples
-from ssnt.errors import ConfigError, ModelError
+from ssnt.errors import ConfigError, HardwareError, ModelError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.nn import Model, build_model
 from ssnt.nn.precision import advised_on_cpu, cpu_lacks
@@ -133,19 +133,20 @@ def check_settings(config: Config) -> str:
         raise ConfigError("setting 'out': expected the model directory to write (--out), got none")
     hardware = config.hardware
     if hardware.accelerator == "gpu" and not torch.cuda.is_available():
-        raise ConfigError(
+        raise HardwareError(
             "setting 'hardware.accelerator': there is no GPU here that torch can use; set it to cpu or auto"
         )
     if hardware.precision == "float16" and not uses_gpu(config):
-        raise ConfigError(f"setting 'hardware.precision': float16 needs a GPU; on this CPU use {advised_on_cpu()}")
-    is_done_here = hardware.engine == "local"  # another engine's processes look at their own machines
+        raise HardwareError(f"setting 'hardware.precision': float16 needs a GPU; on this CPU use {advised_on_cpu()}")
+    # the processes of a cluster look at their own machines; without an address they are started on this one
+    is_done_here = hardware.engine == "local" or hardware.address is None
     if hardware.precision == "bfloat16" and is_done_here and not uses_gpu(config) and cpu_lacks(torch.bfloat16):
-        raise ConfigError(
+        raise HardwareError(
             "setting 'hardware.precision': this CPU has no instructions for bfloat16, such as AVX512_BF16 or AMX, and "
             "emulated it is slower than float32; use hardware.precision=float32, also with --resume"
         )
     if uses_gpu(config) and hardware.devices > torch.cuda.device_count():
-        raise ConfigError(
+        raise HardwareError(
             f"setting 'hardware.devices': expected at most {torch.cuda.device_count()}, the GPUs of this machine, "
             f"got {hardware.devices}"
         )
