@@ -28,6 +28,7 @@ from ssnt.pipeline import Transducer
 from ssnt.training.callbacks import Conductor, Surroundings
 from ssnt.training.checkpoints import AtomicCheckpointIO, average_weights, load_weights, read_checkpoint
 from ssnt.training.datamodule import TrainingData
+from ssnt.training.denormals import without_denormals
 from ssnt.training.display import Display, choose_display
 from ssnt.training.logs import require_tensorboard
 from ssnt.training.module import TrainingModule
@@ -109,6 +110,7 @@ def train_one(
     with (
         stop.on_signals(),
         quiet_lightning(),
+        without_denormals(),  # before there are threads, which inherit it
         limited_threads(thread_count(config)),
         torch.random.fork_rng(devices=[]),
         joined_world(config, resume=resume, overwrite=overwrite) as world,
