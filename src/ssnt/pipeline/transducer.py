@@ -196,7 +196,7 @@ class Transducer(TextTransducer):
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        """Without dropout, gradients and denormals, and afterwards as it was: it may be in the middle of its training."""
+        """Without dropout, gradients and denormals, and afterwards as it was: it may be in the middle of training."""
         was_training = self.model.training
         self.model.eval()
         try:
