@@ -51,7 +51,7 @@ peers: $(STAMP) ## Install what the benchmarks compare with, into environments o
 	@$(PY) benchmarks/peers/install.py
 
 # The quick ones first. One that fails does not keep the others from being measured, and is named at the end.
-BENCHMARKS := import_time lattice loss step stream export decode serve cost prepare large_file per_tag \
+BENCHMARKS := import_time lattice loss step denormals stream export decode serve cost prepare large_file per_tag \
 	summarisation rnnt_loss prediction training
 
 bench: $(STAMP) ## Measure everything and write docs/benchmarks.md (leave the machine idle; BENCH_ARGS=--quick tries it)

@@ -97,6 +97,11 @@ SECTIONS = {
     "stream": Section(
         "Streams", "Time and memory for each input symbol of an endless stream, and many streams at a time."
     ),
+    "denormals": Section(
+        "Numbers below the normal range",
+        "Training a model that is sure of what it writes, and searches of it, with such numbers taken for zero and "
+        "with them kept, one thread.",
+    ),
     "export": Section(
         "Exported models",
         "The quickstart's model on ONNX Runtime and NumPy against the same on PyTorch, one thread each: letters of the "

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import ModuleType
 
 # Triton reads this when it is first imported. With it, kernels run in Triton's interpreter, so that the
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from fork_server import REAL_PATH, ForkServer, is_usable
+from ssnt.denormals import without_denormals
 
 pytest.register_assert_rewrite("oracles")
 
@@ -35,6 +37,13 @@ hypothesis.settings.load_profile("ci" if IN_CI else "local")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keeps prepared data out of the user's cache; subprocesses inherit it."""
     os.environ["SSNT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(params=["kept", "zero"], scope="module")
+def denormals(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is said of underflow holds with numbers below the normal range, and where they are taken for zero."""
+    with without_denormals() if request.param == "zero" else nullcontext():
+        yield
 
 
 def require(module: str, why: str) -> ModuleType:

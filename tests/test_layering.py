@@ -11,7 +11,7 @@ PACKAGE = "ssnt"
 # From the bottom up. A part is a module or a subpackage directly in the package; it may import the layers
 # below it and, as long as no cycle arises, the other parts of its own layer. Parts need not exist yet.
 LAYERS = (
-    {"__about__", "arrays", "errors", "files", "huge_pages", "interrupts", "lazy", "types"},
+    {"__about__", "arrays", "denormals", "errors", "files", "huge_pages", "interrupts", "lazy", "types"},
     {"config", "data", "dp", "engines", "metrics", "symbols"},
     {
         "_numba_emission",

@@ -35,6 +35,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
+@pytest.mark.usefixtures("denormals")
 @pytest.mark.parametrize("vocab", [1, 2, 35, small_softmax.SMALL, small_softmax.SMALL + 1])
 def test_it_agrees_with_the_chunks(vocab: int, calls: list[bool]):
     for ours, theirs in zip(solved(vocab, None), solved(vocab, 7), strict=True):
@@ -49,6 +50,7 @@ def test_float32_is_as_precise_as_it_can_be(calls: list[bool]):
     assert calls == [True]
 
 
+@pytest.mark.usefixtures("denormals")
 def test_what_underflows_is_left_to_the_chunks(calls: list[bool]):
     for ours, theirs in zip(solved(35, None, scale=100.0), solved(35, 7, scale=100.0), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)

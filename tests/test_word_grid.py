@@ -36,6 +36,7 @@ def gradients(values, inputs, upstream):
     return torch.autograd.grad(values, inputs, upstream.to(values.dtype))
 
 
+@pytest.mark.usefixtures("denormals")
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -84,6 +85,7 @@ def disjoint_peaks(magnitude, dtype):
     return [t.to(dtype).requires_grad_() for t in tensors], targets
 
 
+@pytest.mark.usefixtures("denormals")
 @pytest.mark.parametrize("magnitude", [60.0, 200.0, 1e4])
 @pytest.mark.parametrize("chunk_size", [None, 7])
 def test_disjoint_peaks_in_float32(magnitude, chunk_size):
@@ -106,6 +108,7 @@ def test_disjoint_peaks_in_float32(magnitude, chunk_size):
         assert relative < 1e-4, (name, relative)
 
 
+@pytest.mark.usefixtures("denormals")
 def test_only_unsafe_cells_are_computed_again(monkeypatch):
     calls = []
     original = factored_softmax._exact

@@ -131,6 +131,7 @@ def test_thresholds_only_drop():
     assert len(narrow) < len(full)
 
 
+@pytest.mark.usefixtures("denormals")
 def test_large_vocabularies_with_disjoint_peaks():
     model, batch = random_model(12, vocab=40, scale=60.0), random_sources(12, [4, 3])
     model32 = random_model(12, vocab=40, scale=60.0).float()
@@ -141,6 +142,7 @@ def test_large_vocabularies_with_disjoint_peaks():
         np.testing.assert_allclose(a[0].log_prob, b[0].log_prob, rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.usefixtures("denormals")
 @pytest.mark.parametrize("seed", range(20))
 def test_symbols_that_underflow_in_float32_are_not_lost(seed):
     batch = random_sources(seed, [4])

@@ -34,6 +34,7 @@ def assert_same(got, expected, rtol=1e-9):
     torch.testing.assert_close(got.shift, expected.shift, rtol=rtol, atol=1e-12)
 
 
+@pytest.mark.usefixtures("denormals")
 @settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -64,6 +65,7 @@ def test_ordinary_lattices_stay_in_linear_space():
         assert not in_log.any()
 
 
+@pytest.mark.usefixtures("denormals")
 def test_a_confident_model_stays_in_linear_space():
     # A trained model shifts or emits with near certainty; off the path the mass underflows, and that does not matter.
     tgt_size, src_size = 60, 90
@@ -78,6 +80,7 @@ def test_a_confident_model_stays_in_linear_space():
     assert_same(got, ScanBackend().solve(grid, "any", want_posteriors=True))
 
 
+@pytest.mark.usefixtures("denormals")
 def test_mass_that_underflows_and_matters_is_noticed():
     # Row 1 makes the first position e^800 times better than the last; row 2 allows only the last. The only path that
     # counts is one that linear space has lost.
@@ -91,6 +94,7 @@ def test_mass_that_underflows_and_matters_is_noticed():
     assert got.emit[0, 0, 1] > 0.3  # not the first position, which looked best
 
 
+@pytest.mark.usefixtures("denormals")
 @settings(max_examples=600)
 @given(seed=st.integers(0, 2**32 - 1), end=st.sampled_from(["any", "last"]))
 def test_values_at_the_edge_of_underflow(seed, end):
@@ -106,6 +110,7 @@ def test_values_at_the_edge_of_underflow(seed, end):
     torch.testing.assert_close(brief.nll, expected.nll, rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.usefixtures("denormals")
 def test_an_outflow_that_underflows_is_noticed_without_posteriors():
     # What row 1 writes at its last position underflows; a small shift keeps row 2 above zero there all the same.
     inf = torch.inf
@@ -116,6 +121,7 @@ def test_an_outflow_that_underflows_is_noticed_without_posteriors():
         assert NumbaBackend().solve(grid, "any", want_posteriors).nll.item() == pytest.approx(1301.0)
 
 
+@pytest.mark.usefixtures("denormals")
 @pytest.mark.parametrize(("tgt_size", "src_size", "weight"), [(100, 151, 1.0), (60, 101, 1.0), (300, 451, 0.5)])
 def test_lost_mass_that_grows_from_row_to_row_is_noticed(tgt_size, src_size, weight):
     # All but the first column is entered by a shift that linear space cannot hold and left by words that it cannot

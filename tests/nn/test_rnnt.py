@@ -137,6 +137,7 @@ def test_searches_find_what_enumeration_finds(end, bidirectional):
         check_searches(make(seed, bidirectional=bidirectional), random_sources(seed, LENGTHS), end)
 
 
+@pytest.mark.usefixtures("denormals")
 def test_columns_are_the_grid_where_the_factored_product_underflows(make_batch):
     model, batch = make(6, vocab=7, scale=1.0), make_batch()
     with torch.no_grad():

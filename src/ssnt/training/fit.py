@@ -20,6 +20,7 @@ from ssnt.data.crossover import Crossover
 from ssnt.data.formats import resolve_format
 from ssnt.data.prepared import Prepared, prepare
 from ssnt.data.readers import how_read, read_examples
+from ssnt.denormals import without_denormals
 from ssnt.errors import ConfigError, HardwareError, ModelError
 from ssnt.interrupts import Stop, StopNow, TrainingInterrupted
 from ssnt.nn import Model, build_model
@@ -28,7 +29,6 @@ from ssnt.pipeline import Transducer
 from ssnt.training.callbacks import Conductor, Surroundings
 from ssnt.training.checkpoints import AtomicCheckpointIO, average_weights, load_weights, read_checkpoint
 from ssnt.training.datamodule import TrainingData
-from ssnt.training.denormals import without_denormals
 from ssnt.training.display import Display, choose_display
 from ssnt.training.logs import require_tensorboard
 from ssnt.training.module import TrainingModule

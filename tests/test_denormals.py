@@ -1,16 +1,17 @@
-"""Numbers below the normal range: zero while a model is trained, and what they were before and after."""
+"""Numbers below the normal range: zero while a model is trained or asked, and what they were before and after."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from ssnt.denormals import denormals_are_zero, without_denormals
 from ssnt.training import train
-from ssnt.training.denormals import denormals_are_zero, without_denormals
 from ssnt.training.module import TrainingModule
 from trainings import tiny_config
 
@@ -34,7 +35,7 @@ def test_they_are_zero_inside_and_as_before_outside(before: bool):
 def test_threads_of_its_own_inherit_it():
     """A sum of denormals that several threads compute is zero; of threads that were there before, it need not be."""
     code = (
-        "import torch; from ssnt.training.denormals import without_denormals\n"
+        "import torch; from ssnt.denormals import without_denormals\n"
         "with without_denormals():\n"
         "    torch.set_num_threads(2)\n"
         "    print(bool((torch.full((1 << 20,), 2.0**-140) * 1.0).any()))\n"
@@ -56,4 +57,21 @@ def test_training_takes_them_for_zero(tmp_path: Path, monkeypatch: pytest.Monkey
     train(tiny_config(tmp_path), display=False)
     assert seen
     assert all(seen)
+    assert not denormals_are_zero()
+
+
+@needs_flushing
+def test_a_model_that_is_asked_takes_them_for_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen: list[bool] = []
+    transducer = train(tiny_config(tmp_path), display=False)
+    encode = type(transducer.model).encode
+
+    def noted(self: Any, batch: Any) -> Any:
+        seen.append(denormals_are_zero())
+        return encode(self, batch)
+
+    monkeypatch.setattr(type(transducer.model), "encode", noted)
+    transducer.transduce(["abc"])
+    transducer.score([("abc", "ABC")])
+    assert seen == [True, True]
     assert not denormals_are_zero()

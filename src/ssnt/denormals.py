@@ -1,8 +1,8 @@
-"""Numbers below the normal range, which a CPU computes with many times more slowly, are taken for zero in training.
+"""Numbers below the normal range, which a CPU is many times slower with, are taken for zero in training and searches.
 
 The surer a model is, the more of its probabilities and gradients come there: without this, the last epochs of a
-training take up to twice as long as the first ones. What is lost is below 1e-38 (1e-308 in float64), in sums of
-numbers that are not.
+training take up to twice as long as the first ones, and searches of its model too. What is lost is below 1e-38
+(1e-308 in float64), in sums of numbers that are not; log probabilities never come there.
 """
 
 from __future__ import annotations
