@@ -60,7 +60,7 @@ def run(
 def status(names: Tables = None, results: ResultsPlace = None) -> None:
     """Says how much of each table is done, and gives what is measured of small ones."""
     if results is not None and not results.is_dir():
-        raise ConfigError(f"--results: {results} is no directory; nothing has been written there")
+        raise ConfigError(f"--results: {results} is no directory: give the one that `run --results` has written to")
     for table in names or _usual_tables():
         rows = Results(table, results).rows()
         planned: dict[str, list[Trial]] = {}
@@ -88,6 +88,10 @@ def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] =
     missing = draw(work, typer.echo)
     if missing:
         typer.echo(f"not drawn, as {work} has no model of it:\n" + "\n".join(missing), err=True)
+        typer.echo(
+            "train them with: python -m experiments run TABLE --system SYSTEM --dataset SET, or name other --work",
+            err=True,
+        )
         raise typer.Exit(1)
 
 

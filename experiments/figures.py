@@ -56,7 +56,8 @@ def draw(work: Path, say: Callable[[str], None]) -> list[str]:
         if trial is not None and has_model(work, trial.key):
             say(_draw(wanted, Transducer.from_pretrained(model_directory(work, trial.key))))
         else:
-            missing.append(f"{wanted.name}: {wanted.system} for {wanted.dataset} {wanted.tags}".rstrip())
+            what = f"{wanted.system} for {wanted.dataset} {wanted.tags}".rstrip()
+            missing.append(f"{wanted.name}: {what} (table {wanted.table})")
     return missing
 
 

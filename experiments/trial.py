@@ -24,7 +24,7 @@ from ssnt.interrupts import Stop
 from ssnt.nn.precision import cpu_lacks
 from ssnt.pipeline import PerTagTransducer, StreamSettings, Transducer
 from ssnt.pipeline.loading import join_models
-from ssnt.training.fit import train_one
+from ssnt.training.fit import finished_because, train_one
 from ssnt.training.job import WAIT, ReportingDisplay
 from ssnt.training.run_directory import RunDirectory
 from ssnt.training.threads import limited_threads, thread_count
@@ -180,6 +180,8 @@ def _threads_used(place: Path, config: Config, *, resume: bool) -> list[int]:
         before = [int(one) for one in place.read_text(encoding="utf-8").split()]
     elif resume:  # begun by an older version of this: what it had last
         before = [thread_count(RunDirectory(str(config.out)).read_record()[0])]
+    if before and finished_because(config) is not None:  # it is measured now, not trained
+        return before
     used = list(dict.fromkeys([*before, thread_count(config)]))
     place.parent.mkdir(parents=True, exist_ok=True)
     write_text(place, " ".join(map(str, used)) + "\n")

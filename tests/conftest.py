@@ -39,7 +39,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["SSNT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
-@pytest.fixture(params=["kept", "zero"], scope="module")
+@pytest.fixture(params=["kept", "zero"])
 def denormals(request: pytest.FixtureRequest) -> Iterator[None]:
     """What is said of underflow holds with numbers below the normal range, and where they are taken for zero."""
     with without_denormals() if request.param == "zero" else nullcontext():

@@ -1,4 +1,4 @@
-"""Numbers below the normal range: zero while a model is trained or asked, and what they were before and after."""
+"""Numbers below the normal range: zero while a model is trained, and what they were before and after."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_training_takes_them_for_zero(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @needs_flushing
-def test_a_model_that_is_asked_takes_them_for_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_model_that_is_asked_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     seen: list[bool] = []
     transducer = train(tiny_config(tmp_path), display=False)
     encode = type(transducer.model).encode
@@ -73,5 +73,15 @@ def test_a_model_that_is_asked_takes_them_for_zero(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(type(transducer.model), "encode", noted)
     transducer.transduce(["abc"])
     transducer.score([("abc", "ABC")])
-    assert seen == [True, True]
+    assert seen == [False, False]
+
+
+def test_the_cpu_is_asked_wherever_tensors_are_made():
+    torch.set_default_device("meta")
+    try:
+        with without_denormals():
+            inside = denormals_are_zero()
+    finally:
+        torch.set_default_device(None)
+    assert inside or not torch.set_flush_denormal(False)
     assert not denormals_are_zero()

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ssnt
@@ -37,7 +37,7 @@ def gradients(values, inputs, upstream):
 
 
 @pytest.mark.usefixtures("denormals")
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32 - 1),
     batch=st.integers(1, 3),

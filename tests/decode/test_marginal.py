@@ -11,6 +11,7 @@ import torch
 
 from decoding import VARIANTS, all_outputs, random_model, random_sources, take
 from ssnt.decode import ModelScorer, SearchOptions
+from ssnt.decode.columns import FactoredSource, LogDecisions, ModelColumns, SourceWords
 from ssnt.decode.ensemble import EnsembleScorer
 from ssnt.decode.marginal import marginal_search
 from ssnt.decode.sample import sample
@@ -158,6 +159,19 @@ def test_symbols_that_underflow_in_float32_are_not_lost(seed):
         np.testing.assert_allclose(
             columns.log_mixture(log_weights)[0, 0].detach(), words.logsumexp(0).detach(), rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.usefixtures("denormals")
+@pytest.mark.parametrize("lower", [0.0, 80.0, 87.0, 95.0, 103.0, 200.0, 1000.0])
+def test_a_symbol_that_a_cell_of_its_own_gives_little_is_not_lost(lower):
+    # at the second position the sum over the vocabulary underflows in float32, and the last symbol is far below it
+    source_logits = torch.tensor([[[0.0, -60.0, 0.0], [-200.0, 0.0, 0.0]]])
+    prefix_logits = torch.tensor([[[0.0, -80.0, -80.0 - lower]]])
+    half = torch.full((1, 1, 2), math.log(0.5))
+    source = FactoredSource(torch.tensor([2]), SourceWords.of(source_logits))
+    columns = ModelColumns(source, prefix_logits, lambda _: LogDecisions(half, half))
+    exact = (source_logits.double() + prefix_logits.double()[:, 0, None]).log_softmax(-1).logsumexp(1) + math.log(0.5)
+    torch.testing.assert_close(columns.log_mixture(half)[0], exact.float(), rtol=1e-5, atol=1e-4)
 
 
 def test_top_k_breaks_ties():

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssnt.dp import _numba_lattice
@@ -35,7 +35,7 @@ def assert_same(got, expected, rtol=1e-9):
 
 
 @pytest.mark.usefixtures("denormals")
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**32 - 1),
     src_size=st.integers(1, 40),
@@ -95,7 +95,7 @@ def test_mass_that_underflows_and_matters_is_noticed():
 
 
 @pytest.mark.usefixtures("denormals")
-@settings(max_examples=600)
+@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), end=st.sampled_from(["any", "last"]))
 def test_values_at_the_edge_of_underflow(seed, end):
     rng = np.random.default_rng(seed)

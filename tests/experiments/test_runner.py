@@ -91,6 +91,8 @@ def test_a_trial_that_went_on_in_other_threads_says_so(home: Path, tmp_path: Pat
     report = run_trial({**order, "threads": 1}, lambda _: None, Stop())
     assert report["record"]["threads"] == [1, 2]
     assert report["row"]["epochs"] == 3
+    again = run_trial({**order, "threads": 4}, lambda _: None, Stop())  # only measured: nothing is left to train
+    assert again["record"]["threads"] == [1, 2]
 
 
 @pytest.mark.parametrize(

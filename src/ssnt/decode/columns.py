@@ -183,12 +183,11 @@ class ModelColumns:
             product = xp.bmm(ratio, self._words.exps)
         info = xp.finfo(product.dtype)
         # Below this a product may have lost terms to underflow, though its symbol need not be improbable.
-        lost = (product < info.tiny / info.eps).any(dim=2) & (log_weights > -math.inf).any(dim=2)
-        mass = product.log() + (self._logits - self._peaks[..., None])
-        if len(self._unsafe):
-            mass = xp.logaddexp(mass, self._unsafe_mass(log_weights - peak))
-        mass += peak
-        for row in lost.flatten().nonzero()[:, 0].tolist():
+        has_weight = log_weights > -math.inf
+        lost = ((product < info.tiny / info.eps).any(dim=2) & has_weight.any(dim=2)).flatten()
+        lost[self._unsafe[has_weight.flatten()[self._unsafe]] // log_weights.shape[2]] = True
+        mass = product.log() + (self._logits - self._peaks[..., None]) + peak
+        for row in lost.nonzero()[:, 0].tolist():
             mass.flatten(0, 1)[row] = self._exact_mixture(row, log_weights.flatten(0, 1)[row])
         return mass
 
@@ -198,15 +197,6 @@ class ModelColumns:
         positions = (log_weights > -math.inf).nonzero()[:, 0]
         log_words = self.log_words(xp.full_like(positions, row), positions)  # (P, V)
         return xp.logsumexp(log_words + log_weights[positions, None], dim=0)
-
-    def _unsafe_mass(self, log_weights: Tensor) -> Tensor:
-        xp = namespace(log_weights)
-        src_size = log_weights.shape[2]
-        rows, positions = self._unsafe // src_size, self._unsafe % src_size
-        log_share = log_weights.flatten()[self._unsafe]
-        chances = xp.exp(log_share[:, None] + self.log_words(rows, positions))
-        total = xp.zeros_like(self._logits).flatten(0, 1).index_add_(0, rows, chances)
-        return total.log().view_as(self._logits)
 
     def log_word(self, prefixes: Tensor, symbols: Tensor) -> Tensor:
         """``log p(symbol | i)`` at all positions, ``(B, M, I)``."""

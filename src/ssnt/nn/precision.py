@@ -29,7 +29,7 @@ def cpu_lacks(dtype: torch.dtype) -> bool:
 def _emulates_bfloat16() -> bool:
     """Whether this is a CPU whose bfloat16 oneDNN only emulates: it says yes to any AVX-512, also to the older ones.
 
-    A training step takes two to three times as long there as in float32.
+    They need instructions for float32 and more of them, so that it is slower than float32 itself.
     """
     ask = getattr(torch.cpu, "get_capabilities", None)
     if ask is not None:
@@ -48,9 +48,9 @@ def advised_on_cpu() -> str:
 
 @contextmanager
 def supported_by_lstm(weight: Tensor, *tensors: Tensor) -> Iterator[list[Tensor]]:
-    """Where autocast asks for an LSTM that this CPU lacks, or emulates: none, and tensors as precise as the weight.
+    """Where autocast asks for an LSTM that this CPU lacks or emulates, it is off, and tensors are as the weight is.
 
-    Elsewhere the tensors are as they were.
+    Elsewhere both are as they were.
     """
     asked = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
     if weight.device.type != "cpu" or asked not in _QUESTIONS or not cpu_lacks(asked):

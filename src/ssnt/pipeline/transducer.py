@@ -16,7 +16,6 @@ from ssnt.checkpoint import SavedModel, load, save_model
 from ssnt.config import Config
 from ssnt.data.vocab import Vocabulary
 from ssnt.decode import Failure, Scorer, StreamingScorer, make_scorer
-from ssnt.denormals import without_denormals
 from ssnt.errors import BackendError, ModelError
 from ssnt.nn import Model
 from ssnt.pipeline import hub
@@ -196,11 +195,11 @@ class Transducer(TextTransducer):
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        """Without dropout, gradients and denormals, and afterwards as it was: it may be in the middle of training."""
+        """Without dropout and gradients, and afterwards as it was: it may be in the middle of training."""
         was_training = self.model.training
         self.model.eval()
         try:
-            with torch.no_grad(), without_denormals():
+            with torch.no_grad():
                 yield
         finally:
             self.model.train(was_training)
