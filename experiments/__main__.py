@@ -24,8 +24,21 @@ System = Annotated[list[str] | None, typer.Option("--system", help="Only this sy
 Dataset = Annotated[list[str] | None, typer.Option("--dataset", help="Only this data set; may be given again.")]
 
 
+def _place(text: str) -> Path:
+    """A directory's name; an empty one, as of a variable that is not set, would be the directory that one is in."""
+    if not text:
+        raise typer.BadParameter("expected a directory, got nothing; . is the one that you are in")
+    return Path(text)
+
+
+WorkPlace = Annotated[Path, typer.Option(parser=_place, metavar="DIRECTORY", help="Where models are kept.")]
 ResultsPlace = Annotated[
-    Path | None, typer.Option(help="Where results are, in place of the committed ones: to begin from scratch.")
+    Path | None,
+    typer.Option(
+        parser=_place,
+        metavar="DIRECTORY",
+        help="Where results are, in place of the committed ones: to begin from scratch.",
+    ),
 ]
 
 
@@ -34,7 +47,7 @@ def run(
     names: Tables = None,
     system: System = None,
     dataset: Dataset = None,
-    work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work",
+    work: WorkPlace = HOME / "work",
     workers: Annotated[
         int | None, typer.Option(min=1, help="Trainings at a time; by default as many as there are cores for.")
     ] = None,
@@ -81,17 +94,15 @@ def report() -> None:
 
 
 @app.command()
-def figures(work: Annotated[Path, typer.Option(help="Where models are kept.")] = HOME / "work") -> None:
+def figures(work: WorkPlace = HOME / "work") -> None:
     """Draws the paper's figures from the models that are in the work directory."""
     from experiments.figures import draw
 
     missing = draw(work, typer.echo)
     if missing:
         typer.echo(f"not drawn, as {work} has no model of it:\n" + "\n".join(missing), err=True)
-        typer.echo(
-            "train them with: python -m experiments run TABLE --system SYSTEM --dataset SET, or name other --work",
-            err=True,
-        )
+        again = f"python -m experiments run TABLE --system NAME --dataset SET --work {work} --results new"
+        typer.echo(f"name another --work, or train it (new/ gets rows of its own): {again}", err=True)
         raise typer.Exit(1)
 
 
@@ -109,11 +120,12 @@ def _wanted(names: list[str] | None, systems: list[str] | None, datasets: list[s
     trials = [trial for table in names or _usual_tables() for trial in trials_of(table)]
     _check_known("--system", systems, [trial.system for trial in trials])
     _check_known("--dataset", datasets, [trial.dataset for trial in trials])
-    return [
-        trial
-        for trial in trials
-        if (not systems or trial.system in systems) and (not datasets or trial.dataset in datasets)
-    ]
+    of_systems = [trial for trial in trials if not systems or trial.system in systems]
+    wanted = [trial for trial in of_systems if not datasets or trial.dataset in datasets]
+    if of_systems and not wanted:
+        planned = ", ".join(map(repr, dict.fromkeys(trial.dataset for trial in of_systems)))
+        raise ConfigError(f"--dataset: of what --system asks for there is nothing on these; it is planned on {planned}")
+    return wanted
 
 
 def _check_known(option: str, wanted: list[str] | None, known: list[str]) -> None:

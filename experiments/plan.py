@@ -192,9 +192,16 @@ def _trials(table: str, plan: Plan, system: System, made: Mapping[str, Sequence[
                 continue
             settings = merged(plan.base, system.settings, system.dataset_settings.get(dataset, {}))
             if system.model is not None:
-                settings["model"] = {**settings.get("model", {}), **model_settings(system.model)}
+                settings["model"] = {**settings.get("model", {}), **_model_of(table, system)}
             for tags in system.types or (types_of(dataset) if system.per_type else [""]):
                 yield Trial(table, system.name, dataset, tags, seed, settings=settings, **common)
+
+
+def _model_of(table: str, system: System) -> dict[str, Any]:
+    try:
+        return model_settings(str(system.model))
+    except ConfigError as error:
+        raise ConfigError(f"{table}/{PLAN}: {system.name!r}: {error}") from None
 
 
 def _common(plan: Plan, system: System) -> dict[str, Any]:

@@ -131,6 +131,39 @@ def test_a_file_where_a_directory_should_be_is_refused_before_anything_is_traine
     assert place.read_text() == "mine"
 
 
+@pytest.mark.parametrize("option", ["--work", "--results"])
+def test_no_directory_at_all_is_not_the_one_that_one_is_in(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    found = CliRunner().invoke(app, ["run", "toy", option, ""])
+    assert found.exit_code == 2
+    assert "expected a directory, got nothing" in " ".join(found.output.replace("│", " ").split())
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_system_and_a_set_that_do_not_go_together_are_refused(home: Path, tmp_path: Path) -> None:
+    first, other = trials_of("toy")[0], "elsewhere"
+    known = [*trials_of("toy"), replace(first, system="alone", dataset=other)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("experiments.__main__.trials_of", lambda _: known)
+        found = CliRunner().invoke(app, ["run", "toy", "--system", "alone", "--dataset", first.dataset])
+    assert isinstance(found.exception, ConfigError)
+    assert f"it is planned on '{other}'" in str(found.exception)
+
+
+def test_a_model_that_there_is_not_is_told_with_its_plan_and_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy").mkdir()
+    plan = {"metrics": ["accuracy"], "datasets": ["inflection/de-N"], "systems": [{"name": "one", "model": "biSNT+"}]}
+    (tmp_path / "toy" / "plan.yaml").write_text(json.dumps(plan))
+    monkeypatch.setattr("experiments.plan.HOME", tmp_path)
+    with pytest.raises(ConfigError, match=r"toy/plan.yaml: 'one': unknown model 'biSNT\+'"):
+        trials_of("toy")
+
+
 def test_a_plan_asks_for_every_type_seed_and_combination(home: Path) -> None:
     trials = trials_of("toy")
     assert [(one.system, one.tags, one.seed, len(one.members)) for one in trials] == [
