@@ -185,7 +185,8 @@ class ModelColumns:
         # Below this a product may have lost terms to underflow, though its symbol need not be improbable.
         has_weight = log_weights > -math.inf
         lost = ((product < info.tiny / info.eps).any(dim=2) & has_weight.any(dim=2)).flatten()
-        lost[self._unsafe[has_weight.flatten()[self._unsafe]] // log_weights.shape[2]] = True
+        if len(self._unsafe):
+            lost[self._unsafe[has_weight.flatten()[self._unsafe]] // log_weights.shape[2]] = True
         mass = product.log() + (self._logits - self._peaks[..., None]) + peak
         for row in lost.nonzero()[:, 0].tolist():
             mass.flatten(0, 1)[row] = self._exact_mixture(row, log_weights.flatten(0, 1)[row])

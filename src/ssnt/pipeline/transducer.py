@@ -195,7 +195,7 @@ class Transducer(TextTransducer):
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        """Without dropout and gradients, and afterwards as it was: it may be in the middle of training."""
+        """Without dropout and gradients, and afterwards as it was: it may be in the middle of its training."""
         was_training = self.model.training
         self.model.eval()
         try:
