@@ -72,17 +72,20 @@ def run(
 @app.command()
 def status(names: Tables = None, results: ResultsPlace = None) -> None:
     """Says how much of each table is done, and gives what is measured of small ones."""
+    from experiments.runner import check_settings
+
     if results is not None and not results.is_dir():
         raise ConfigError(f"--results: {results} is no directory: give the one that `run --results` has written to")
     for table in names or _usual_tables():
-        rows = Results(table, results).rows()
+        rows, trials = Results(table, results).rows(), trials_of(table)
+        check_settings(trials)  # a plan that `run` would refuse is not under way
         planned: dict[str, list[Trial]] = {}
-        for trial in trials_of(table):
+        for trial in trials:
             planned.setdefault(trial.system, []).append(trial)
-        for name, trials in planned.items():
-            done = [rows[trial.key] for trial in trials if trial.key in rows]
-            measured = _measured(done[0]) if len(trials) == len(done) == 1 else ""
-            typer.echo(f"{table:20} {len(done):3} of {len(trials):3}  {name}{measured}")
+        for name, own in planned.items():
+            done = [rows[trial.key] for trial in own if trial.key in rows]
+            measured = _measured(done[0]) if len(own) == len(done) == 1 else ""
+            typer.echo(f"{table:20} {len(done):3} of {len(own):3}  {name}{measured}")
 
 
 @app.command()

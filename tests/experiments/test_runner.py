@@ -340,6 +340,8 @@ def test_wrong_settings_are_told_before_anything_is_begun(
     with pytest.raises(ConfigError, match=message):
         run(trials_of("toy"), work=tmp_path / "work")
     assert not (tmp_path / "work").exists()
+    with pytest.raises(ConfigError, match=message):
+        CliRunner().invoke(app, ["status", "toy"], catch_exceptions=False)
 
 
 def test_status_tells_the_figures_of_the_plan_and_no_others(home: Path) -> None:
