@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments.datasets import load
 from experiments.plan import HOME, Trial, trials_of
-from experiments.trial import has_model, model_directory
-from ssnt.data.vocab import Vocabulary
-from ssnt.decode.formats import END
-from ssnt.pipeline import Transducer
-from ssnt.plots import plot_alignment, plot_path, save_figure
 
-FOLDER = HOME / "figures"
+if TYPE_CHECKING:
+    from ssnt.data.vocab import Vocabulary
+    from ssnt.pipeline import Transducer
+
+NAME = "figures"
+"""The folder of the pictures."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,16 @@ class Wanted:
     source: str = ""
     longest: int = 24
 
+    @property
+    def caption(self) -> str:
+        """What its two pictures show."""
+        model = f"{self.system} of table `{self.table}` for {self.dataset}{self.tags and f', {self.tags}'}"
+        given = self.source or f"the longest test input of at most {self.longest} symbols that it can write"
+        return (
+            f"**{self.name}**, by {model}. Input: {given}. First the posterior of where each symbol of the output is "
+            "written, with the best path as a line, then the best path alone."
+        )
+
 
 WANTED = (
     Wanted("zocken", "inflection", "biSSNT+", "inflection/de-V", "tense=past;type=participle", "zocken"),
@@ -50,6 +61,9 @@ WANTED = (
 
 def draw(work: Path, say: Callable[[str], None]) -> list[str]:
     """Draws what can be drawn and says it; gives what cannot, as there is no model of it."""
+    from experiments.trial import has_model, model_directory
+    from ssnt.pipeline import Transducer
+
     missing = []
     for wanted in WANTED:
         trial = _trial(wanted)
@@ -62,13 +76,17 @@ def draw(work: Path, say: Callable[[str], None]) -> list[str]:
 
 
 def _draw(wanted: Wanted, transducer: Transducer) -> str:
-    FOLDER.mkdir(exist_ok=True)
+    from ssnt.decode.formats import END
+    from ssnt.plots import plot_alignment, plot_path, save_figure
+
+    folder = HOME / NAME
+    folder.mkdir(exist_ok=True)
     source = wanted.source or _longest(wanted, transducer.vocabulary)
     output = transducer.transduce([source])[0]
     pair = transducer.align([(source, output.text)])[0]
     symbols = [*pair.source_symbols, END], [*pair.target_symbols, END]
-    save_figure(plot_alignment(pair.emit, *symbols, pair.path), FOLDER / f"{wanted.name}.png")
-    save_figure(plot_path(pair.path, *symbols), FOLDER / f"{wanted.name}-path.png")
+    save_figure(plot_alignment(pair.emit, *symbols, pair.path), folder / f"{wanted.name}.png")
+    save_figure(plot_path(pair.path, *symbols), folder / f"{wanted.name}-path.png")
     return f"{wanted.name}: {source} -> {output.text}"
 
 

@@ -169,7 +169,36 @@ def trials_of(table: str) -> list[Trial]:
         if system.name in made:
             raise ConfigError(f"{table}/{PLAN}: there are two systems with the name {system.name!r}")
         made[system.name] = list(_trials(table, plan, system, made))
+        if system.further_seeds_of is not None:
+            _check_further_seeds(table, system.name, system.further_seeds_of, made)
     return [trial for found in made.values() for trial in found]
+
+
+def shown_names(table: str) -> dict[str, str]:
+    """What the report calls each system of a table: one that has further seeds of another is shown as that one."""
+    names: dict[str, str] = {}
+    for one in _read(table).systems:
+        names[one.name] = names.get(one.further_seeds_of or "", one.name)
+    return names
+
+
+def _check_further_seeds(table: str, name: str, first: str, made: Mapping[str, Sequence[Trial]]) -> None:
+    """Refuses further seeds of a system that is not above, that has them already, or that is trained otherwise.
+
+    Raises:
+        ConfigError: They are.
+    """
+    where = f"{table}/{PLAN}: {name!r} has further seeds of {first!r}"
+    if first not in made or first == name:
+        raise ConfigError(f"{where}, which is no system above it; name one of {', '.join(map(repr, list(made)[:-1]))}")
+    there = {(one.dataset, one.tags): one.config_hash for one in made[first]}
+    seeds = {(one.dataset, one.tags, one.seed) for one in made[first]}
+    for one in made[name]:
+        what = " ".join(filter(None, (one.dataset, one.tags)))
+        if there.get((one.dataset, one.tags)) != one.config_hash:
+            raise ConfigError(f"{where}, which has other settings on {what}, or none; give both the same")
+        if (one.dataset, one.tags, one.seed) in seeds:
+            raise ConfigError(f"{where}, which has seed {one.seed} on {what} already; leave one of the two out")
 
 
 def _read(table: str) -> Plan:

@@ -26,6 +26,8 @@ class System(Settings):
         datasets: What it is trained on, or measured on; None: the plan's.
         seeds: Of the training; for what is made of others, which of their seeds; None: the plan's, or all of theirs.
         dataset_seeds: For data sets that have some of the seeds only.
+        further_seeds_of: A system above it that it has more seeds of, with the same settings: the report shows the two
+            as one, and what is made of that system does not have to wait for them.
         per_type: Whether there is a model for each tag set.
         types: The tag sets that there is a model for, if not all, each with ``;`` between its tags.
         settings: What differs from the plan's ``base``.
@@ -49,6 +51,7 @@ class System(Settings):
     datasets: list[str] | None = None
     seeds: list[int] | None = None
     dataset_seeds: dict[str, list[int]] = Field(default_factory=dict)
+    further_seeds_of: str | None = None
     per_type: bool = False
     types: list[str] | None = None
     settings: dict[str, Any] = Field(default_factory=dict)

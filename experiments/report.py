@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.figures import NAME as FIGURES
+from experiments.figures import WANTED
 from experiments.plan import HOME, tables
 from experiments.reporting import bars, inflection, online, others, pictures, summarisation
 from experiments.reporting.bootstrap import RESAMPLES, SEED
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPORT = "REPORT.md"
-FIGURES = "figures"
 _HEAD = f"""# The paper's tables, on real data
 
 <!-- Written by `python -m experiments report` from experiments/*/results.csv and outcomes.jsonl: do not edit. -->
@@ -34,8 +35,10 @@ the test lemmas with all their cells, or of sentences, or of words, of the model
 would differ is shown by the seeds, not by the interval. With several seeds a figure is their mean. p-values are
 two-sided, from paired resamples. Accuracy on an inflection set is the mean over its inflection types; an average over
 sets is the mean of the sets. A figure that is called *partial* covers only a part of what it should, and is not
-compared with anything. Where one of several systems is picked out as the best, it is the best on dev. "—": there is
-none, or not yet.
+compared with anything; one of some of the seeds says so, and is. Where nothing is said of seeds, a figure is of one.
+Where one of several systems is picked out as the best, it is the best on dev. Each finished trial is measured on dev
+and test at once, so that the test figures of older systems were known when later ones were planned; the notes say where
+that may matter. "—": there is none, or not yet.
 """
 
 
@@ -223,11 +226,14 @@ def _fields(page: Page) -> None:
 
 def _figures(page: Page) -> None:
     page.add("## 6. Figures 1 and 3")
-    found = sorted((page.home / FIGURES).glob("*.png"))
-    page.add(*(f"![{path.stem}]({FIGURES}/{path.name})" for path in found))
-    page.titled("Discussion", notes([FIGURES], page.home))
-    if not found:
+    folder = page.home / FIGURES
+    drawn = [one for one in WANTED if (folder / f"{one.name}.png").exists()]
+    for one in drawn:
+        page.add(one.caption, *(f"![{name}]({FIGURES}/{name}.png)" for name in (one.name, f"{one.name}-path")))
+    if not drawn:
         page.add("There are none yet.")
+        return
+    page.add("Command: `python -m experiments figures`, where the models of these tables are in the work directory.")
 
 
 def _selection(page: Page) -> None:

@@ -60,6 +60,9 @@ class Row:
     key: str
 
 
+CHANGED = "+"
+"""What follows the commit of a row if the code was not exactly that."""
+
 _NAMES = [one.name for one in fields(Row)]
 _OUTCOMES = "outcomes"
 """The part of a record that is packed."""

@@ -23,7 +23,7 @@ from typing import Any
 from experiments.answers import require_probabilities
 from experiments.datasets import ROOT, require
 from experiments.plan import Trial, table_of, types_of
-from experiments.results import Results, Row
+from experiments.results import CHANGED, Results, Row
 from experiments.trial import RUN, has_model
 from ssnt.engines import make_engine
 from ssnt.engines.base import DONE, STOPPED, Job, Report
@@ -63,7 +63,10 @@ def run(
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     stop = Stop()
     with _alone(work), stop.on_signals():
-        queue = _Queue(trials, work.resolve(), code_version(), home, threads)
+        commit = code_version()
+        if commit.endswith(CHANGED):
+            print(f"the code is not that of a commit: rows will have {commit}, which nobody can look up", flush=True)
+        queue = _Queue(trials, work.resolve(), commit, home, threads)
         try:
             make_engine("local", workers=workers or max(1, cores() // threads)).run(queue.jobs(), queue.tell, stop)
         except StopNow:  # what was under way has its last checkpoint
@@ -123,11 +126,11 @@ class _Queue:
         self._answers = {key: one for results in known for key, one in results.kept_answers().items()}
         self._done = set(self._rows)
         ahead = [one for one in trials if one.key not in self._done]
-        needed_models = {key for one in ahead if not one.of_answers for key in one.members}
-        needed_answers = {key for one in ahead if one.of_answers for key in one.members}
+        self._needed_models = {key for one in ahead if not one.of_answers for key in one.members}
+        self._needed_answers = {key for one in ahead if one.of_answers for key in one.members}
         # a model that is measured in another way may have its row from another machine: then it is trained here again
-        self._done -= {key for key in needed_models if not has_model(work, key)}
-        self._done -= needed_answers - self._answers.keys()
+        self._done -= {key for key in self._needed_models if not has_model(work, key)}
+        self._done -= self._needed_answers - self._answers.keys()
         self._left = [one for one in trials if one.key not in self._done]
         self._total = len(self._left)
         self._ended = 0
@@ -156,11 +159,31 @@ class _Queue:
                 if not self._left:
                     return
                 trial = next((one for one in self._left if not self._lacking(one)), None)
+                if trial is not None and self._is_done_elsewhere(trial):
+                    continue
                 if trial is None and not self._under_way:
                     self._give_up()
                     return
                 job = None if trial is None else self._begun(trial)
             yield job
+
+    def _is_done_elsewhere(self, trial: Trial) -> bool:
+        """Whether another runner has finished a trial since this one began; then it is not done again."""
+        results, key = self._results[trial.table], trial.key
+        if key in self._rows or key in self._needed_models:  # a row from elsewhere brings no model
+            return False
+        row = results.rows().get(key)
+        answers = results.kept_answers().get(key) if key in self._needed_answers else None
+        if row is None or (key in self._needed_answers and answers is None):
+            return False
+        self._rows[key] = row
+        if answers is not None:
+            self._answers[key] = answers
+        self._done.add(key)
+        self._left.remove(trial)
+        self._ended += 1
+        self._say(trial, "done by another runner")
+        return True
 
     def _lacking(self, trial: Trial) -> list[str]:
         """The members that a trial has to wait for."""
@@ -258,12 +281,12 @@ def _named(trial: Trial) -> str:
     return " ".join(part for part in parts if part)
 
 
-def code_version() -> str:
-    """The commit of the code, with ``+`` if it is not exactly that."""
+def code_version(root: Path = ROOT) -> str:
+    """The commit of the code, with :data:`CHANGED` if it is not exactly that."""
 
     def git(*words: str) -> str:
         try:
-            found = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+            found = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
         except OSError:  # there is no git here
             return ""
         return found.stdout.strip()
@@ -271,7 +294,7 @@ def code_version() -> str:
     commit = git("rev-parse", "--short=10", "HEAD") or "unknown"
     # plans are not asked for: a row has the hash of its settings, and what is planned besides does not matter to it
     changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", ":(glob)experiments/*.py")
-    return commit + ("+" if changed else "")
+    return commit + (CHANGED if changed else "")
 
 
 @contextmanager

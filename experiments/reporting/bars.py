@@ -18,6 +18,8 @@ from experiments.reporting.summarisation import ROUGE, Perplexity, Rouge, perple
 SMALL, LARGE = ("biSSNT+", 128, 1), ("seq2seq", 256, 3)
 """The two models of Table 2 that are compared: model, hidden size, layers."""
 
+_SUBSET_SECONDS = 600
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -49,13 +51,17 @@ def inflection_bars(papers: Sequence[System], beyond: Sequence[System]) -> list[
     ours, crossed = find(papers, PAPERS), find(papers, CROSSED)
     found = _table4(f"1. {PAPERS}", ours)
     if ours is not None and crossed is not None:
-        found += _table4(f"1. {PAPERS}, crossed where dev prefers it", best_of_each_set([ours, crossed]))
+        either = best_of_each_set([ours, crossed])
+        found += _table4(f"1. {PAPERS}, on {', '.join(crossed.planned)} crossed if dev prefers it", either)
     found += [_order(papers, "biSSNT+", "uniSSNT+"), _order(papers, "uniSSNT+", "seq2seq")]
     every = [*papers, *beyond]
     best = chosen(every)
-    named = best.name if best else ""
-    if best and sum(len(one.whole) == len(best.sets) for one in every) == 1:
-        named += ", the only one with all sets"
+    whole = sum(len(one.whole) == len(one.sets) for one in every)
+    named = (
+        f"{best.name} ({f'of {whole} systems with all sets' if whole > 1 else 'the only one with all sets'})"
+        if best
+        else ""
+    )
     found += _best_system("2. The best system, chosen by its average on dev", best, named)
     return found + _best_system("2. The best system of each set, chosen on its dev", best_of_each_set(every))
 
@@ -165,15 +171,13 @@ def other_bars(pronunciations: Sequence[Pronunciation], languages: Sequence[Lang
 
 def other_asks(subset: Gathered) -> list[Bar]:
     """What the results say little about."""
-    name, wanted = "5. One inflection type, all systems, from scratch", "under 10 minutes"
-    seen = MISSING
+    command, name = "`python -m experiments report`", "5. One inflection type, all systems, from scratch"
+    seen, is_met = MISSING, None
     if subset.rows and not subset.missing:
         seconds = sum(row.seconds for row in subset.rows)
-        seen = (
-            f"{duration(seconds)} of training in all, {threads_shown(subset)}, one after the other; see the notes of "
-            "`subset` for the time on two cores"
-        )
+        # one after the other; with what is measured, all of it takes less on two cores
+        seen, is_met = f"{duration(seconds)} of training in all, {threads_shown(subset)}", seconds < _SUBSET_SECONDS
     return [
-        Bar("5. Every table from the committed results with one command", "yes", "`python -m experiments report`"),
-        Bar(name, wanted, seen),
+        Bar("5. Every table from the committed results with one command", "yes", command, bool(subset.rows) or None),
+        Bar(name, "under 10 minutes", seen, is_met),
     ]

@@ -88,7 +88,7 @@ def over_sets(found: Mapping[str, Estimate | None], unit: str = "sets") -> Estim
     is_partial = len(whole) < len(found)
     missing = f"{len(whole)} of {len(found)} {unit}" if is_partial else ""
     if not missing:
-        missing = next((one.missing for one in whole.values() if one.missing), "")
+        missing = ", ".join(f"{name}: {one.missing}" for name, one in whole.items() if one.missing)
     shared = set.intersection(*(set(one.seeds) for one in whole.values()))
     return Estimate(
         float(np.mean([one.value for one in whole.values()])),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.plan import Trial, trials_of
+from experiments.plan import Trial, shown_names, trials_of
 from experiments.results import Results, Row
 from ssnt.errors import DataError
 
@@ -17,7 +17,7 @@ class Group:
     """The trials that make one figure: a system on a data set with a seed.
 
     Attributes:
-        system: What the table calls it.
+        system: What the table calls it, or the system that it has further seeds of.
         dataset: The data set.
         seed: Of the training; for an ensemble the first of its members'.
         trials: What is planned: one trial, or one for each inflection type.
@@ -99,25 +99,27 @@ class Gathered:
 
 def gather(table: str, home: Path) -> Gathered:
     """Reads a table's plan and results; neither models nor data are needed."""
-    trials = trials_of(table)
+    trials, names = trials_of(table), shown_names(table)
     results = Results(table, home)
     rows, records = results.rows(), results.records()
     by_figure: dict[tuple[str, str, int], list[Trial]] = {}
     for trial in trials:
-        by_figure.setdefault((trial.system, trial.dataset, trial.seed), []).append(trial)
-    groups = tuple(_group(some, rows, records) for some in by_figure.values())
+        by_figure.setdefault((names[trial.system], trial.dataset, trial.seed), []).append(trial)
+    groups = tuple(_group(name, some, rows, records) for (name, _, _), some in by_figure.items())
     planned = {trial.key for trial in trials}
     missing = tuple(trial for trial in trials if trial.key not in rows)
     return Gathered(table, groups, missing, len(rows.keys() - planned))
 
 
-def _group(trials: Sequence[Trial], rows: Mapping[str, Row], records: Mapping[str, Mapping[str, Any]]) -> Group:
+def _group(
+    system: str, trials: Sequence[Trial], rows: Mapping[str, Row], records: Mapping[str, Mapping[str, Any]]
+) -> Group:
     first = trials[0]
     done = [trial.key for trial in trials if trial.key in rows]
     if lost := next((key for key in done if key not in records), None):
         raise DataError(f"{lost}: expected its outcome beside its row, got none; was outcomes.jsonl committed too?")
     return Group(
-        first.system,
+        system,
         first.dataset,
         first.seed,
         tuple(trials),

@@ -10,9 +10,9 @@ from pathlib import Path
 from experiments.plan import Trial, table_of
 from experiments.reporting.gathered import Gathered
 from experiments.reporting.markdown import duration, table
+from experiments.results import CHANGED
 
 NOTES = "notes.md"
-_NO_COMMIT = "+"
 _MOST_HASHES = 12
 
 
@@ -40,7 +40,7 @@ def provenance(gathered: Gathered) -> str:
             for name in dict.fromkeys(row.dataset for row in rows)
             if len(set(hashes := [row.data for row in rows if row.dataset == name])) > 1
         ]
-    lines += [*_other_precision(gathered), *_of_answers(gathered)]
+    lines += [*_lengths(gathered), *_other_precision(gathered), *_of_answers(gathered)]
     lines.append(f"- Missing: {_missing(gathered.missing)}.")
     if gathered.strays:
         lines.append(
@@ -57,6 +57,31 @@ def threads_shown(gathered: Gathered) -> str:
         for found, count in sorted(Counter(more).items())
     ]
     return ", ".join(["each in one thread", *others])
+
+
+def _lengths(gathered: Gathered) -> list[str]:
+    """Which trainings did not end because dev had stopped improving."""
+    limited: Counter[str] = Counter()
+    fixed: Counter[str] = Counter()
+    trained: Counter[str] = Counter()
+    for group in gathered.groups:
+        trials = {trial.key: trial for trial in group.trials if not trial.members}
+        for row in group.rows:
+            if row.key not in trials:
+                continue
+            config = trials[row.key].config()
+            trained[group.system] += 1
+            if row.epochs >= config.training.max_epochs:
+                (fixed if config.optimiser.schedule == "cosine" else limited)[group.system] += 1
+    told = [
+        (limited, "had all the epochs that they were allowed, and might have improved with more"),
+        (fixed, "had all epochs of a plan in which the step size falls to zero, so that dev chose among them alone"),
+    ]
+    return [
+        f"- These {text}: {', '.join(f'{name} ({count} of {trained[name]})' for name, count in found.items())}."
+        for found, text in told
+        if found
+    ]
 
 
 def _other_precision(gathered: Gathered) -> list[str]:
@@ -87,8 +112,11 @@ def _of_answers(gathered: Gathered) -> list[str]:
         "kept (`answers.jsonl`); if each model's search has found its most probable outputs, what was rounded or not "
         f"kept could decide otherwise for {unsure} of {asked} test questions."
     )
-    if again := sum(record["retrained"] for record in records):
-        text += f" {again} of their members were trained again for their answers, and have rows of another training."
+    if again := sum(record["retrained"] > 0 for record in records):
+        text += (
+            f" In {again} of these {len(records)} there are members that were trained again for their answers, and "
+            "have rows of another training."
+        )
     return [text]
 
 
@@ -133,9 +161,9 @@ def _counted(names: Sequence[str]) -> str:
 
 
 def _uncommitted(commits: Sequence[str]) -> str:
-    if not any(one.endswith(_NO_COMMIT) for one in commits):
+    if not any(one.endswith(CHANGED) for one in commits):
         return ""
-    return f" A commit with `{_NO_COMMIT}` had changes on top that were not committed."
+    return f" A commit with `{CHANGED}` had changes on top that were not committed."
 
 
 def _missing(trials: Sequence[Trial]) -> str:

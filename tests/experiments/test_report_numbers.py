@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,6 +177,9 @@ def test_an_average_over_sets_resamples_each_set_by_itself() -> None:
     assert average is not None
     assert average.value == 50
     assert average.draws.std() == pytest.approx(one.draws.std() / 2**0.5, rel=0.1)
+    lacking = over_sets({"one": one, "two": replace(one, missing="1 of 3 seeds")})
+    assert lacking is not None
+    assert (lacking.missing, lacking.is_partial) == ("two: 1 of 3 seeds", False)
 
 
 def test_differences_are_paired() -> None:
@@ -269,7 +273,7 @@ def test_crossed_examples_count_where_they_are_better_on_dev() -> None:
     for place, test, dev in (("de-N", 87.5, 93.0), ("de-V", 99.0, 91.0)):  # chosen on dev, whatever test says
         crossed.sets[place], crossed.dev[place] = estimate(test, place), estimate(dev, place)  # type: ignore[index]
     bars = {bar.name: bar for bar in inflection_bars([plain, crossed], [])}
-    chosen = "1. biSSNT+, crossed where dev prefers it"
+    chosen = "1. biSSNT+, on de-N, de-V crossed if dev prefers it"
     assert {
         name: (bar.seen, bar.is_met) for name, bar in bars.items() if name.startswith((chosen, "1. biSSNT+, de"))
     } == {

@@ -168,7 +168,8 @@ def test_all_sections_with_all_results(home: Path) -> None:
     (home / "figures" / "zocken.png").write_bytes(b"picture")
     text = write_report(home).read_text(encoding="utf-8")
     assert "### Discussion\n\nWritten *by hand*: 1 < 2.\n" in text
-    assert "![zocken](figures/zocken.png)" in text
+    assert "Input: zocken. " in text
+    assert text.index("**zocken**, by biSSNT+ of") < text.index("![zocken](figures/zocken.png)")
     assert "| 88.31 | 88.60 | 88.12 | 87.50 |" in text
     assert f"| slow | {SETS[0]}, case=dative;number=plural |" in text  # a figure of one type is not one of the set
     assert {path.name for path in (home / "plots").glob("*")} == {
@@ -177,9 +178,12 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert bar(text, "1. biSSNT+ above uniSSNT+")[-1] == "yes"
     assert bar(text, "1. uniSSNT+ above seq2seq")[-1] == "yes"
     assert bar(text, "2. The best system, chosen by its average on dev: average")[2:] == [
-        "both \\| tags: 100.00 [100.0, 100.0]", "yes",
+        "both \\| tags (of 3 systems with all sets): 100.00 [100.0, 100.0]", "yes",
     ]  # fmt: skip
-    assert bar(text, "2. The best system, chosen by its average on dev: sets")[2:] == ["both \\| tags: 7", "yes"]
+    assert bar(text, "2. The best system, chosen by its average on dev: sets")[2:] == [
+        "both \\| tags (of 3 systems with all sets): 7", "yes",
+    ]  # fmt: skip
+    assert bar(text, "5. One inflection type")[2:] == ["—", "—"]  # no results of that
     assert bar(text, "3. biSSNT+ above seq2seq")[-1] == "yes"
     assert bar(text, "3. Dev perplexity")[2:] == ["20.00 against 30.00", "yes"]
     assert "| seq2seq, H=256, L=3 | 31.0 | 30.00 | 1: 30.00 | 12/3400 | summarisation/google-100 |" in text
@@ -187,7 +191,7 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert "| answers | one model, ensembles of the answers of 2 |" in text
     assert "| both \\| tags | one model, ensembles of 2 |" in text
     assert text.count("rounded or not kept could decide otherwise for 4 of 18 test questions") == 1  # two sets of nine
-    assert " 2 of their members were trained again for their answers" in text
+    assert " In 2 of these 2 there are members that were trained again for their answers" in text
     assert '`{"models": 2, "of_answers": true}`' in text
     assert "commit" in text.lower()
     assert "`abc123` (273)" in text
@@ -250,7 +254,7 @@ def test_other_numbers_of_threads_than_one_are_told(home: Path) -> None:
 
     def said() -> list[str]:
         text = write_report(home).read_text(encoding="utf-8")
-        return re.findall(r"of training(?: in all)?, (each in one thread.*?), (?:2026|one after)", text)
+        return re.findall(r"of training, (each in one thread.*?), 2026", text)
 
     assert set(said()) == {"each in one thread"}
     for table, threads in (("g2p", [1, 2]), ("subset", [2])):
@@ -263,6 +267,26 @@ def test_other_numbers_of_threads_than_one_are_told(home: Path) -> None:
         "each in one thread, but for 1 that had 2 threads",
         "each in one thread, but for 1 that had 1 and then 2 threads",
     }
+
+
+def test_trainings_that_did_not_end_by_themselves_are_told(home: Path) -> None:
+    path = home / "g2p" / "plan.yaml"
+    content = dict(PLANS["g2p"])
+    for epochs, schedule, said in (
+        (8, "plateau", ""),
+        (
+            7,
+            "plateau",
+            "- These had all the epochs that they were allowed, and might have improved with more: one (2 of 2).",
+        ),
+        (7, "cosine", "step size falls to zero, so that dev chose among them alone: one (2 of 2)."),
+    ):
+        content["base"] = {"training": {"max_epochs": epochs}, "optimiser": {"schedule": schedule}}
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        fill(home, lambda one: one.table == "g2p")
+        text = write_report(home).read_text(encoding="utf-8")
+        assert said in text
+        assert ("- These had" in text) == bool(said)
 
 
 def test_another_precision_than_the_planned_is_told(home: Path) -> None:

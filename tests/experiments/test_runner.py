@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -15,6 +16,7 @@ from experiments.__main__ import app
 from experiments.datasets import load
 from experiments.packing import pack
 from experiments.plan import Trial, merged, tags_of, trials_of
+from experiments.reporting.gathered import gather
 from experiments.results import Results, Row
 from experiments.runner import _Queue, code_version, run
 from experiments.trial import _joined, model_directory, run_trial
@@ -192,6 +194,34 @@ def test_a_data_set_may_have_fewer_seeds(home: Path) -> None:
         plan["systems"][1]["dataset_seeds"] = wrong
         path.write_text(yaml.safe_dump(plan), encoding="utf-8")
         with pytest.raises(ConfigError, match="dataset_seeds of 'one'"):
+            trials_of("toy")
+
+
+def test_further_seeds_are_shown_with_the_first_and_have_their_settings(home: Path) -> None:
+    path = home / "toy" / "plan.yaml"
+    plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    further = {"name": "more", "further_seeds_of": "one", "model": "uniSSNT+", "seeds": [3]}
+
+    def written(**change: object) -> None:
+        last = {**further, "name": "most", "further_seeds_of": "more", "seeds": [4]}
+        plan["systems"][5:] = [{**further, **change}, last]
+        path.write_text(yaml.safe_dump(plan), encoding="utf-8")
+
+    written()
+    assert {one.system: len(one.members) for one in trials_of("toy") if one.members}["both"] == 2  # as before
+    shown = gather("toy", home)
+    assert [group.seed for group in shown.of("one")] == [1, 2, 3, 4]
+    assert [group.trials[0].system for group in shown.of("one")] == ["one", "one", "more", "most"]
+    assert not {"more", "most"} & set(shown.systems)
+    for change, message in (
+        ({"further_seeds_of": "oen"}, "'more' has further seeds of 'oen', which is no system above it; name one of"),
+        ({"further_seeds_of": "more"}, "which is no system above it"),
+        ({"settings": {"batch": {"size": 3}}}, "which has other settings on inflection/toy, or none"),
+        ({"per_type": True}, "which has other settings on inflection/toy n=p, or none"),
+        ({"seeds": [2, 3]}, "which has seed 2 on inflection/toy already; leave one of the two out"),
+    ):
+        written(**change)
+        with pytest.raises(ConfigError, match=message):
             trials_of("toy")
 
 
@@ -658,5 +688,43 @@ def test_a_plan_by_request_is_left_out_unless_it_is_named(home: Path, monkeypatc
     assert seen == [0, 8]
 
 
-def test_the_code_has_a_version() -> None:
-    assert code_version()
+def test_the_version_of_the_code_is_its_commit_and_says_if_it_was_changed(tmp_path: Path) -> None:
+    assert code_version(tmp_path) == "unknown"
+
+    def git(*words: str) -> str:
+        named = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run(["git", *named, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    git("init")
+    for name in ("src/a.py", "experiments/b.py", "experiments/toy/plan.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    git("add", ".")
+    git("commit", "-m", "all")
+    commit = git("rev-parse", "--short=10", "HEAD").strip()
+    assert code_version(tmp_path) == commit
+    (tmp_path / "experiments/toy/plan.yaml").write_text("2")
+    assert code_version(tmp_path) == commit
+    (tmp_path / "experiments/b.py").write_text("2")
+    assert code_version(tmp_path) == f"{commit}+"
+
+
+@pytest.mark.parametrize("version", ["abc", "abc+"])
+def test_rows_that_nobody_can_look_up_are_told_beforehand(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    monkeypatch.setattr(runner, "code_version", lambda: version)
+    run([], work=tmp_path / "work")
+    assert ("rows will have abc+" in capsys.readouterr().out) == (version == "abc+")
+
+
+def test_what_another_runner_has_finished_meanwhile_is_not_done_again(home: Path, tmp_path: Path) -> None:
+    first, second, both = [one for one in trials_of("toy") if one.system in ("one", "both")]
+    alone, measuring = _queue([first, second], tmp_path), _queue([first, second, both], tmp_path)
+    Results("toy", home).add(_row(first.key), RECORD)
+    jobs = [job for job in alone.jobs() if job is not None]
+    assert [job.name for job in jobs] == [second.key]
+    assert alone.left().startswith("stopped: 1 of 2")
+    job = next(measuring.jobs())  # its model is not in this work directory, and wanted
+    assert job is not None
+    assert job.name == first.key
