@@ -47,7 +47,7 @@ def inflection_picture(systems: Sequence[System]) -> Figure | None:
             continue
         name = sets[at]
         panel.axvline(theirs["table4"][name][PAPERS], color="0.45", linestyle=":", label=f"{PAPERS} in the paper")
-        panel.axvline(theirs["best"][name], color="0.45", linestyle="-", label="best published")
+        panel.axvline(theirs["best"][name], color="0.45", linestyle="-", label="best published (Table 4)")
         _dots(panel, shown, name)
         panel.set_title(name, fontsize=10)
     figure.legend(
