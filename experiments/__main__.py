@@ -74,8 +74,7 @@ def status(names: Tables = None, results: ResultsPlace = None) -> None:
     """Says how much of each table is done, and gives what is measured of small ones."""
     from experiments.runner import check_settings
 
-    if results is not None and not results.is_dir():
-        raise ConfigError(f"--results: {results} is no directory: give the one that `run --results` has written to")
+    _require_results(results)
     for table in names or _usual_tables():
         rows, trials = Results(table, results).rows(), trials_of(table)
         check_settings(trials)  # a plan that `run` would refuse is not under way
@@ -89,11 +88,12 @@ def status(names: Tables = None, results: ResultsPlace = None) -> None:
 
 
 @app.command()
-def report() -> None:
-    """Writes REPORT.md and its plots from the results alone."""
+def report(results: ResultsPlace = None) -> None:
+    """Writes REPORT.md and its plots from the results alone, beside them."""
     from experiments.report import write_report
 
-    typer.echo(f"written: {write_report()}")
+    _require_results(results)
+    typer.echo(f"written: {write_report(results or HOME)}")
 
 
 @app.command()
@@ -107,6 +107,11 @@ def figures(work: WorkPlace = HOME / "work") -> None:
         again = f"python -m experiments run TABLE --system NAME --dataset SET --work {work} --results new"
         typer.echo(f"name another --work, or train it (new/ gets rows of its own): {again}", err=True)
         raise typer.Exit(1)
+
+
+def _require_results(results: Path | None) -> None:
+    if results is not None and not results.is_dir():
+        raise ConfigError(f"--results: {results} is no directory: give the one that `run --results` has written to")
 
 
 def _measured(row: Row) -> str:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ssnt.data.text import normalise
-from ssnt.errors import ConfigError, DataError
+from ssnt.errors import ConfigError, DataError, nearest_name
 from ssnt.files import sha256_of
 from ssnt.types import Example
 
@@ -79,6 +79,12 @@ def of_type(examples: Sequence[Example], tags: str) -> list[Example]:
     if not tags:
         return list(examples)
     return [Example(one.source, one.target, (), one.line) for one in examples if ";".join(one.tags) == tags]
+
+
+def pairs_if_fewer(name: str, parts: Parts) -> int | None:
+    """How many training pairs a data set has, if they are fewer than its name says: then it is a sample of it."""
+    size = name.rpartition("-")[2]
+    return len(parts.train) if size.isdecimal() and len(parts.train) < int(size) else None
 
 
 def require(name: str) -> None:
@@ -202,10 +208,18 @@ def _rows(path: Path, width: int | None = None) -> Iterator[tuple[int, list[str]
 
 
 def _file(name: str) -> Path:
-    path = data_root() / name
-    if not path.exists():
-        raise ConfigError(f"{path}: there is no such file; name the folder of the data sets in $SSNT_DATA")
-    return path
+    path, root = data_root() / name, data_root()
+    if path.exists():
+        return path
+    if not root.is_dir():
+        why = "names no folder" if os.environ.get("SSNT_DATA") else "is not set"
+        raise ConfigError(f"{path}: there is no such file: $SSNT_DATA {why}; let it name the folder of the data sets")
+    sets = [] if path.parent.is_dir() or not path.parents[1].is_dir() else path.parents[1].iterdir()
+    nearest = nearest_name(path.parent.name, [one.name for one in sets])
+    hint = (
+        f"did you mean {nearest!r}?" if nearest else "put it there, or name another folder of data sets in $SSNT_DATA"
+    )
+    raise ConfigError(f"{path}: there is no such file; {hint}")
 
 
 def _hash(files: list[Path], *choices: int) -> str:

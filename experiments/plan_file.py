@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from ssnt.config.base import Settings
 from ssnt.errors import ConfigError
 from ssnt.metrics import find_metric
 
 PLAN = "plan.yaml"
+
+
+_OF_TRAINING = {
+    "model", "per_type", "types", "settings", "dataset_settings", "dataset_seeds", "further_seeds_of"
+}  # fmt: skip
+"""What a system says of its training, and one that is made of others cannot."""
 
 
 class System(Settings):
@@ -49,8 +55,8 @@ class System(Settings):
     name: str
     model: str | None = None
     datasets: list[str] | None = None
-    seeds: list[int] | None = None
-    dataset_seeds: dict[str, list[int]] = Field(default_factory=dict)
+    seeds: list[NonNegativeInt] | None = None
+    dataset_seeds: dict[str, list[NonNegativeInt]] = Field(default_factory=dict)
     further_seeds_of: str | None = None
     per_type: bool = False
     types: list[str] | None = None
@@ -81,6 +87,24 @@ class System(Settings):
         if self.made_of is None:
             return []
         return [self.made_of] if isinstance(self.made_of, str) else self.made_of
+
+    @model_validator(mode="after")
+    def _check_once(self) -> Self:
+        _refuse_repeated(self, "seeds", "datasets", "types")
+        for dataset, seeds in self.dataset_seeds.items():
+            if len(set(seeds)) < len(seeds):
+                raise ValueError(f"setting 'dataset_seeds': expected each seed once on {dataset}, got {seeds}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_trained_or_made(self) -> Self:
+        if self.made_of is None:
+            return self
+        if training := sorted(_OF_TRAINING & self.model_fields_set):
+            raise ValueError(
+                f"what is made_of others is not trained, and cannot have {', '.join(training)}; leave that out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_parts(self) -> Self:
@@ -124,12 +148,24 @@ class Plan(Settings):
     order: float = 99.0
     base: dict[str, Any] = Field(default_factory=dict)
     datasets: list[str] | None = None
-    seeds: list[int] = Field(default_factory=lambda: [1])
+    seeds: list[NonNegativeInt] = Field(default_factory=lambda: [1])
     has_test: bool = True
     test_limit: int | None = None
     dev_limit: int | None = None
     keeps_answers: bool = False
     by_request: bool = False
+
+    @model_validator(mode="after")
+    def _check_once(self) -> Self:
+        _refuse_repeated(self, "seeds", "datasets", "metrics")
+        return self
+
+
+def _refuse_repeated(settings: Settings, *names: str) -> None:
+    for name in names:
+        values = getattr(settings, name) or []
+        if len(set(values)) < len(values):
+            raise ValueError(f"setting {name!r}: expected each once, got {values}")
 
 
 def read_plan(folder: Path) -> Plan:

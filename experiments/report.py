@@ -20,6 +20,7 @@ from experiments.reporting.markdown import shown
 from experiments.reporting.measured import TEST
 from experiments.reporting.provenance import notes, provenance, settings_appendix
 from experiments.reporting.published import published
+from ssnt.errors import ConfigError
 from ssnt.files import write_text
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Page:
         text: What is written so far.
         plots: The pictures by their file names.
         bars: What was asked for.
+        left_out: The tables that cannot be shown, and why.
     """
 
     home: Path
@@ -59,6 +61,7 @@ class Page:
     text: list[str] = field(default_factory=list)
     plots: dict[str, Figure] = field(default_factory=dict)
     bars: list[bars.Bar] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     _systems: dict[str, list[inflection.System]] = field(default_factory=dict)
 
     def add(self, *parts: str) -> None:
@@ -103,7 +106,12 @@ def write_report(home: Path = HOME, target: Path | None = None) -> Path:
     Returns:
         Where it is.
     """
-    page = Page(home, {name: gather(name, home) for name in tables()})
+    page = Page(home, {})
+    for name in tables():
+        try:
+            page.gathered[name] = gather(name, home)
+        except ConfigError as error:  # a table of one's own may ask its data set for its types
+            page.left_out[name] = str(error)
     for section in (_inflection, _beyond, _summarisation, _online, _fields, _figures, _selection, _rest):
         section(page)
     page.add("## Settings", settings_appendix(list(page.gathered.values())) or "There are no results yet.")
@@ -258,5 +266,9 @@ def _rest(page: Page) -> None:
             continue
         page.add(f"## {name}")
         has_test = any(trial.has_test for group in gathered.groups for trial in group.trials)
-        page.add(others.tried_table(gathered, TEST) if has_test else others.tried_table(gathered))
+        page.titled("On dev", others.tried_table(gathered))
+        if has_test:
+            page.titled("On test", others.tried_table(gathered, TEST))
         page.ending(name)
+    for name, why in page.left_out.items():
+        page.add(f"## {name}", f"Left out: {why}.")

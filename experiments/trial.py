@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from experiments.answers import KEPT, answers_of, packed
-from experiments.datasets import Parts, load, of_type
+from experiments.datasets import Parts, load, of_type, pairs_if_fewer
 from experiments.ensembles import measured_together
 from experiments.outcomes import outcome_of
 from experiments.plan import Trial, asker_of, known_types, tags_of, types_of
@@ -96,6 +96,8 @@ def _measured(trial: Trial, transducer: Transducer, parts: Parts, epochs: int, s
     """Measures a model on dev and, if that may be looked at, on test."""
     by_type = trial.dataset in known_types()
     record: dict[str, Any] = {"scores": {}, "outcomes": {}}
+    if (pairs := pairs_if_fewer(trial.dataset, parts)) is not None:
+        record["pairs"] = pairs
     answers: dict[str, Any] = {}
     values: dict[str, float] = {}
     for part, whole in trial.asked(parts).items():

@@ -147,6 +147,7 @@ def tried_table(gathered: Gathered, part: str = DEV) -> str:
             rows.append(
                 [
                     system,
+                    gathered.kind(system),
                     _data_of(groups[0]),
                     shown(estimate) if estimate else plain(_mean(_of_rows(done, part)), 4),
                     seeds_shown(estimate),
@@ -156,7 +157,7 @@ def tried_table(gathered: Gathered, part: str = DEV) -> str:
                 ]
             )
     metric = gathered.groups[0].trials[0].metrics[0] if gathered.groups else ""
-    head = ["system", "data", f"{part} {metric}", "each seed", *(f"{part} {one}" for one in extra)]
+    head = ["system", "models", "data", f"{part} {metric}", "each seed", *(f"{part} {one}" for one in extra)]
     return table([*head, "epochs a model", "seconds a model"], rows)
 
 

@@ -53,7 +53,9 @@ def inflection_picture(systems: Sequence[System]) -> Figure | None:
     figure.legend(
         *axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9
     )
-    figure.suptitle("Accuracy, %: means over seeds with 95 % intervals; strokes are single seeds", fontsize=11)
+    several = any(found is not None and len(found.seeds) > 1 for one in shown for found in one.sets.values())
+    strokes = ": means over seeds with 95 % intervals; strokes are single seeds" if several else " with 95 % intervals"
+    figure.suptitle(f"Accuracy, %{strokes}", fontsize=11)
     return figure
 
 
@@ -91,12 +93,13 @@ def rouge_picture(found: Sequence[Rouge]) -> Figure | None:
             low, high = score.ends
             colour = _COLOURS[place % len(_COLOURS)]
             panel.plot([low, high], [place, place], color=colour, linewidth=1.5)
-            panel.plot([score.value], [place], "o", color=colour, markersize=5)
+            panel.plot([score.value], [place], "|", color=colour, markersize=10, markeredgewidth=2)
         names = [f"{one.name} ({one.dataset.partition('/')[2]})" if several else one.name for one in shown]
         panel.set_yticks(range(len(shown)), names, fontsize=9)
         panel.set_ylim(len(shown) - 0.5, -0.5)
         panel.set_title(label, fontsize=10)
         panel.grid(axis="x", color="0.9")
+    figure.suptitle("ROUGE F1 on test, %, with 95 % intervals", fontsize=11)
     return figure
 
 
@@ -116,13 +119,18 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
         ]
         colour, sign = _COLOURS[place % len(_COLOURS)], _SIGNS[place % len(_SIGNS)]
         panel.errorbar(xs, ys, errors, label=name, capsize=2, linewidth=1.3, elinewidth=0.7, color=colour, marker=sign)
+        if len(some) > 1:
+            for x, y, one in zip(xs, ys, some, strict=True):
+                panel.annotate(one.setting, (x, y), (4, 4), textcoords="offset points", color=colour, fontsize=8)
     ceilings = [one for one in points if not one.latency and not one.quality.is_partial]
     for place, one in enumerate(ceilings):
         style = _STYLES[place % len(_STYLES)]
         panel.axhline(one.quality.value, color="0.4", linestyle=style, label=f"{one.system} (not streamed)")
     panel.set_xlabel("average lagging (AL), source symbols")
     panel.set_ylabel(label_of(points[0].metric) + ", %")
-    panel.set_title(points[0].dataset, fontsize=11)
+    panel.set_title(
+        f"{points[0].dataset}: 95 % intervals; beside a point its number, that of … in its name", fontsize=10
+    )
     panel.grid(color="0.9")
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)  # beside the points, which may be anywhere
     return figure

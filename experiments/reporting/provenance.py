@@ -31,7 +31,7 @@ def provenance(gathered: Gathered) -> str:
         lines += [
             f"- {len(rows)} finished trial{'s' * (len(rows) > 1)}, seeds {seeds}, "
             f"{duration(sum(row.seconds for row in rows))} of training, {threads_shown(gathered)}, "
-            f"{dates[0]} to {dates[-1]}.",
+            f"written down from {dates[0]} to {dates[-1]}.",
             f"- Commits: {_counted([row.commit for row in rows])}.{_uncommitted([row.commit for row in rows])}",
             f"- Settings by hash (see the last section): {_listed(list(dict.fromkeys(row.config for row in rows)))}.",
         ]
@@ -53,10 +53,9 @@ def threads_shown(gathered: Gathered) -> str:
     """In how many threads its trainings were: what a trial says nothing of was in one."""
     more = [tuple(record["threads"]) for group in gathered.groups for record in group.records if "threads" in record]
     others = [
-        f"but for {count} that had {' and then '.join(map(str, found))} threads"
-        for found, count in sorted(Counter(more).items())
+        f"{count} that had {' and then '.join(map(str, found))}" for found, count in sorted(Counter(more).items())
     ]
-    return ", ".join(["each in one thread", *others])
+    return "each in one thread" + (f" but for {' and '.join(others)}" if others else "")
 
 
 def _lengths(gathered: Gathered) -> list[str]:

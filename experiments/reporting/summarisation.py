@@ -71,8 +71,14 @@ def rouge_of(gathered: Gathered) -> list[Rouge]:
             groups = gathered.of(name, dataset)
             scores = {one: over_seeds(groups, partial(items, name=one), "trials") for one in ROUGE}
             if any(one is not None for one in scores.values()):
-                found.append(Rouge(name, dataset, scores))
+                found.append(Rouge(name, _data_of(dataset, groups), scores))
     return found
+
+
+def _data_of(dataset: str, groups: Sequence[Group]) -> str:
+    """A data set, and how many pairs of it there were if not as many as its name says."""
+    pairs = {record["pairs"] for group in groups for record in group.records if "pairs" in record}
+    return dataset + "".join(f", a sample of {count} pairs" for count in sorted(pairs))
 
 
 def find(found: Sequence[Rouge], name: str) -> Rouge | None:
@@ -134,7 +140,7 @@ def perplexities_of(gathered: Gathered) -> list[Perplexity]:
             if seeds:
                 model, hidden, layers = _shape(groups[0])
                 unknown = _unknown(next(group for group in groups if group.seed in seeds))
-                found.append(Perplexity(name, dataset, model, hidden, layers, seeds, unknown))
+                found.append(Perplexity(name, _data_of(dataset, groups), model, hidden, layers, seeds, unknown))
     return found
 
 

@@ -145,6 +145,7 @@ def test_the_gigaword_recipe_runs_on_the_sample(data: Path, tmp_path: Path, monk
     results = Results("gigaword", tmp_path / "results")
     assert set(results.rows()) == {one.key for one in trials}
     for record in results.records().values():
+        assert 300 < record["pairs"] <= 400  # and not the million that the data set's name says
         assert [one["name"] for one in record["scores"]["dev"]] == ["rouge_1", "rouge_2", "rouge_l", "perplexity"]
         assert record["scores"]["dev"][3]["value"] > 1
         assert "items" not in record["outcomes"]["dev"]

@@ -171,7 +171,7 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert "Input: zocken. " in text
     assert text.index("**zocken**, by biSSNT+ of") < text.index("![zocken](figures/zocken.png)")
     assert "| 88.31 | 88.60 | 88.12 | 87.50 |" in text
-    assert f"| slow | {SETS[0]}, case=dative;number=plural |" in text  # a figure of one type is not one of the set
+    assert f"| slow | one a type | {SETS[0]}, case=dative;number=plural |" in text  # a figure of one type is not one of the set
     assert {path.name for path in (home / "plots").glob("*")} == {
         "inflection.png", "beyond.png", "summarisation.png", "online-inflection-de-N.png",
     }  # fmt: skip
@@ -254,7 +254,7 @@ def test_other_numbers_of_threads_than_one_are_told(home: Path) -> None:
 
     def said() -> list[str]:
         text = write_report(home).read_text(encoding="utf-8")
-        return re.findall(r"of training, (each in one thread.*?), 2026", text)
+        return re.findall(r"of training, (each in one thread.*?), written down", text)
 
     assert set(said()) == {"each in one thread"}
     for table, threads in (("g2p", [1, 2]), ("subset", [2])):
@@ -264,9 +264,44 @@ def test_other_numbers_of_threads_than_one_are_told(home: Path) -> None:
         path.write_text("".join(f"{one}\n" for one in lines), encoding="utf-8")
     assert "each in one thread" not in said()
     assert set(said()) == {
-        "each in one thread, but for 1 that had 2 threads",
-        "each in one thread, but for 1 that had 1 and then 2 threads",
+        "each in one thread but for 1 that had 2",
+        "each in one thread but for 1 that had 1 and then 2",
     }
+
+
+def test_a_sample_of_a_data_set_is_told_as_such(home: Path) -> None:
+    fill(home, lambda one: one.table == "summarisation")
+    path = home / "summarisation" / "outcomes.jsonl"
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert "a sample of" not in write_report(home).read_text(encoding="utf-8")
+    path.write_text("".join(json.dumps({**one, "pairs": 70}) + "\n" for one in records), encoding="utf-8")
+    text = write_report(home).read_text(encoding="utf-8")
+    assert "| summarisation/google-100, a sample of 70 pairs |" in text
+    assert bar(text, "3. Dev perplexity")[2:] == ["20.00 against 30.00", "yes"]
+
+
+def test_a_table_whose_data_is_not_there_does_not_keep_the_others_from_being_told(home: Path) -> None:
+    fill(home, lambda one: one.table == "g2p")
+    (home / "mine").mkdir()
+    systems = [{"name": "types", "per_type": True}, {"name": "all"}]
+    mine = {"metrics": ["accuracy"], "datasets": ["inflection/mine"], "systems": systems}
+    (home / "mine" / "plan.yaml").write_text(yaml.safe_dump(mine), encoding="utf-8")
+    text = write_report(home).read_text(encoding="utf-8")
+    assert re.search(
+        r"## mine\n\nLeft out: .*mine/train\.tsv: there is no such file: \$SSNT_DATA names no folder", text
+    )
+    assert "5.50" in bar(text, "one | one model")[-1]
+
+
+def test_a_table_of_ones_own_has_dev_and_test_and_what_its_figures_come_from(home: Path) -> None:
+    (home / "mine").mkdir()
+    (home / "mine" / "plan.yaml").write_text(yaml.safe_dump({**PLANS["beyond"], "order": 99}), encoding="utf-8")
+    fill(home, lambda one: one.table == "mine")
+    text = write_report(home).read_text(encoding="utf-8").partition("## mine")[2]
+    for part in ("dev", "test"):
+        section = text.partition(f"### On {part}\n")[2].partition("###")[0]
+        assert f"| {part} accuracy |" in section
+        assert "| both \\| tags | one model, ensembles of 2 | inflection/de-N |" in section
 
 
 def test_trainings_that_did_not_end_by_themselves_are_told(home: Path) -> None:

@@ -345,6 +345,23 @@ def test_the_key_follows_the_settings(home: Path) -> None:
             "{metrics: [accuracy], datasets: [b], systems: [{name: one}, {name: a, made_of: oen}]}",
             "'a' is made of 'oen', .* did you mean 'one'",
         ),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: a, seeds: [1, 1]}]}",
+            r"system 'a': .*'seeds': expected each once, got \[1, 1\]",
+        ),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: a, seeds: [1, 2], dataset_seeds: {b: [2, 2]}}]}",
+            r"'dataset_seeds': expected each seed once on b, got \[2, 2\]",
+        ),
+        ("{metrics: [accuracy], datasets: [b, b], systems: []}", r"'datasets': expected each once, got \['b', 'b'\]"),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: a, seeds: [-2]}]}",
+            "greater than or equal to 0, got -2",
+        ),
+        (
+            "{metrics: [accuracy], datasets: [b], systems: [{name: a, made_of: one, model: rnnt, types: [x]}]}",
+            "system 'a': .*what is made_of others is not trained, and cannot have model, types; leave that out",
+        ),
     ],
 )
 def test_a_plan_that_says_what_it_may_not_is_refused(home: Path, text: str, message: str) -> None:
@@ -632,7 +649,13 @@ def test_missing_data_is_told_before_anything_is_begun(
 ) -> None:
     trials = trials_of("toy")
     monkeypatch.setenv("SSNT_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(ConfigError, match=r"nowhere.*train\.tsv.*SSNT_DATA"):
+    with pytest.raises(ConfigError, match=r"nowhere.*train\.tsv.*SSNT_DATA names no folder"):
+        run(trials, work=tmp_path / "work")
+    (tmp_path / "nowhere/inflection/toys").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"toy/train\.tsv: there is no such file; did you mean 'toys'\?"):
+        run(trials, work=tmp_path / "work")
+    (tmp_path / "nowhere/inflection/toy").mkdir()
+    with pytest.raises(ConfigError, match=r"no such file; put it there, or name another folder .* \$SSNT_DATA"):
         run(trials, work=tmp_path / "work")
 
 
