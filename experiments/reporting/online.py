@@ -25,7 +25,7 @@ class Point:
     Attributes:
         system: Its name.
         curve: The name with its numbers left out: systems that differ in a number only make a curve.
-        setting: The last of these numbers; empty: there is none.
+        numbers: These numbers, in their order.
         dataset: The data set.
         metric: What the quality is.
         quality: On test.
@@ -34,7 +34,7 @@ class Point:
 
     system: str
     curve: str
-    setting: str
+    numbers: tuple[str, ...]
     dataset: str
     metric: str
     quality: Estimate
@@ -50,10 +50,8 @@ def points_of(gathered: Gathered) -> list[Point]:
             quality, metric = _quality(gathered.of(system, dataset))
             if quality is None:
                 continue
-            curve, numbers = _NUMBER.sub("…", system), [one[0] for one in _NUMBER.finditer(system)]
-            found.append(
-                Point(system, curve, numbers[-1] if numbers else "", dataset, metric, quality, _latency(groups))
-            )
+            curve, numbers = _NUMBER.sub("…", system), tuple(one[0] for one in _NUMBER.finditer(system))
+            found.append(Point(system, curve, numbers, dataset, metric, quality, _latency(groups)))
     order = {name: at for at, name in enumerate(gathered.datasets)}
     curves = list(dict.fromkeys(one.curve for one in found))
     return sorted(found, key=lambda one: (order[one.dataset], curves.index(one.curve), one.latency.get("al", np.inf)))

@@ -119,21 +119,25 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
         ]
         colour, sign = _COLOURS[place % len(_COLOURS)], _SIGNS[place % len(_SIGNS)]
         panel.errorbar(xs, ys, errors, label=name, capsize=2, linewidth=1.3, elinewidth=0.7, color=colour, marker=sign)
-        if len(some) > 1:
-            for x, y, one in zip(xs, ys, some, strict=True):
-                panel.annotate(one.setting, (x, y), (4, 4), textcoords="offset points", color=colour, fontsize=8)
+        for x, y, text in zip(xs, ys, _told_apart(some), strict=True):
+            panel.annotate(text, (x, y), (4, 4), textcoords="offset points", color=colour, fontsize=8)
     ceilings = [one for one in points if not one.latency and not one.quality.is_partial]
     for place, one in enumerate(ceilings):
         style = _STYLES[place % len(_STYLES)]
         panel.axhline(one.quality.value, color="0.4", linestyle=style, label=f"{one.system} (not streamed)")
     panel.set_xlabel("average lagging (AL), source symbols")
     panel.set_ylabel(label_of(points[0].metric) + ", %")
-    panel.set_title(
-        f"{points[0].dataset}: 95 % intervals; beside a point its number, that of … in its name", fontsize=10
-    )
+    panel.set_title(f"{points[0].dataset}: 95 % intervals; beside a point the number in the place of …", fontsize=10)
     panel.grid(color="0.9")
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)  # beside the points, which may be anywhere
     return figure
+
+
+def _told_apart(curve: Sequence[Point]) -> list[str]:
+    """Of each point of a curve those of its numbers that are not the same in all."""
+    columns = list(zip(*(one.numbers for one in curve), strict=True))
+    differing = [at for at, column in enumerate(columns) if len(set(column)) > 1]
+    return [", ".join(one.numbers[at] for at in differing) for one in curve]
 
 
 def _figure(width: float, height: float) -> Figure:
