@@ -33,6 +33,10 @@ SHUFFLE_SEED = 20161101
 """Of every draw from a data set: which words are held out, which pairs are sampled."""
 
 
+class MissingDataError(ConfigError):
+    """A data set is not on this machine."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """A data set.
@@ -213,13 +217,15 @@ def _file(name: str) -> Path:
         return path
     if not root.is_dir():
         why = "names no folder" if os.environ.get("SSNT_DATA") else "is not set"
-        raise ConfigError(f"{path}: there is no such file: $SSNT_DATA {why}; let it name the folder of the data sets")
+        raise MissingDataError(
+            f"{path}: there is no such file: $SSNT_DATA {why}; let it name the folder of the data sets"
+        )
     sets = [] if path.parent.is_dir() or not path.parents[1].is_dir() else path.parents[1].iterdir()
     nearest = nearest_name(path.parent.name, [one.name for one in sets])
     hint = (
         f"did you mean {nearest!r}?" if nearest else "put it there, or name another folder of data sets in $SSNT_DATA"
     )
-    raise ConfigError(f"{path}: there is no such file; {hint}")
+    raise MissingDataError(f"{path}: there is no such file; {hint}")
 
 
 def _hash(files: list[Path], *choices: int) -> str:

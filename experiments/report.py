@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.datasets import MissingDataError
 from experiments.figures import NAME as FIGURES
 from experiments.figures import WANTED
 from experiments.plan import HOME, tables
@@ -20,7 +21,6 @@ from experiments.reporting.markdown import shown
 from experiments.reporting.measured import TEST
 from experiments.reporting.provenance import notes, provenance, settings_appendix
 from experiments.reporting.published import published
-from ssnt.errors import ConfigError
 from ssnt.files import write_text
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def write_report(home: Path = HOME, target: Path | None = None) -> Path:
     for name in tables():
         try:
             page.gathered[name] = gather(name, home)
-        except ConfigError as error:  # a table of one's own may ask its data set for its types
+        except MissingDataError as error:  # a table of one's own asks its data set for its types
             page.left_out[name] = str(error)
     for section in (_inflection, _beyond, _summarisation, _online, _fields, _figures, _selection, _rest):
         section(page)

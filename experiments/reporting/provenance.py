@@ -11,6 +11,7 @@ from experiments.plan import Trial, table_of
 from experiments.reporting.gathered import Gathered
 from experiments.reporting.markdown import duration, table
 from experiments.results import CHANGED
+from ssnt.config import Config
 
 NOTES = "notes.md"
 _MOST_HASHES = 12
@@ -63,12 +64,13 @@ def _lengths(gathered: Gathered) -> list[str]:
     limited: Counter[str] = Counter()
     fixed: Counter[str] = Counter()
     trained: Counter[str] = Counter()
+    configs: dict[str, Config] = {}
     for group in gathered.groups:
         trials = {trial.key: trial for trial in group.trials if not trial.members}
         for row in group.rows:
             if row.key not in trials:
                 continue
-            config = trials[row.key].config()
+            config = configs[row.config] = configs.get(row.config) or trials[row.key].config()
             trained[group.system] += 1
             if row.epochs >= config.training.max_epochs:
                 (fixed if config.optimiser.schedule == "cosine" else limited)[group.system] += 1
