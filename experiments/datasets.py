@@ -220,8 +220,9 @@ def _file(name: str) -> Path:
         raise MissingDataError(
             f"{path}: there is no such file: $SSNT_DATA {why}; let it name the folder of the data sets"
         )
-    sets = [] if path.parent.is_dir() or not path.parents[1].is_dir() else path.parents[1].iterdir()
-    nearest = nearest_name(path.parent.name, [one.name for one in sets])
+    wrong, place = (path, path.parent) if path.parent.is_dir() else (path.parent, path.parents[1])
+    there = [one.name for one in place.iterdir() if one.is_dir() == (wrong != path)] if place.is_dir() else []
+    nearest = nearest_name(wrong.name, there)
     hint = (
         f"did you mean {nearest!r}?" if nearest else "put it there, or name another folder of data sets in $SSNT_DATA"
     )

@@ -169,8 +169,7 @@ def trials_of(table: str) -> list[Trial]:
         if system.name in made:
             raise ConfigError(f"{table}/{PLAN}: there are two systems with the name {system.name!r}")
         made[system.name] = list(_trials(table, plan, system, made))
-        if system.further_seeds_of is not None:
-            _check_further_seeds(table, system.name, system.further_seeds_of, made)
+    _check_further_seeds(table, plan, made)
     return [trial for found in made.values() for trial in found]
 
 
@@ -182,23 +181,29 @@ def shown_names(table: str) -> dict[str, str]:
     return names
 
 
-def _check_further_seeds(table: str, name: str, first: str, made: Mapping[str, Sequence[Trial]]) -> None:
+def _check_further_seeds(table: str, plan: Plan, made: Mapping[str, Sequence[Trial]]) -> None:
     """Refuses further seeds of a system that is not above, that has them already, or that is trained otherwise.
 
     Raises:
-        ConfigError: They are.
+        ConfigError: There are some.
     """
-    where = f"{table}/{PLAN}: {name!r} has further seeds of {first!r}"
-    if first not in made or first == name:
-        raise ConfigError(f"{where}, which is no system above it; name one of {', '.join(map(repr, list(made)[:-1]))}")
-    there = {(one.dataset, one.tags): one.config_hash for one in made[first]}
-    seeds = {(one.dataset, one.tags, one.seed) for one in made[first]}
-    for one in made[name]:
-        what = " ".join(filter(None, (one.dataset, one.tags)))
-        if there.get((one.dataset, one.tags)) != one.config_hash:
-            raise ConfigError(f"{where}, which has other settings on {what}, or none; give both the same")
-        if (one.dataset, one.tags, one.seed) in seeds:
-            raise ConfigError(f"{where}, which has seed {one.seed} on {what} already; leave one of the two out")
+    names = shown_names(table)
+    seen: dict[tuple[str, str, str, int], str] = {}
+    above: dict[str, dict[tuple[str, str], str]] = {}
+    for system in plan.systems:
+        name, first = system.name, system.further_seeds_of
+        where = f"{table}/{PLAN}: {name!r} has further seeds of {first!r}"
+        if first is not None and first not in above:
+            raise ConfigError(f"{where}, which is no system above it; name one that is, or leave further_seeds_of out")
+        for one in made[name]:
+            what = " ".join(filter(None, (one.dataset, one.tags)))
+            if first is not None and above[first].get((one.dataset, one.tags)) != one.config_hash:
+                raise ConfigError(f"{where}, which has other settings on {what}, or none; give both the same")
+            place = (names[name], one.dataset, one.tags, one.seed)
+            if first is not None and place in seen:
+                raise ConfigError(f"{where}, but {seen[place]!r} has seed {one.seed} on {what}; leave one of them out")
+            seen[place] = name
+        above[name] = {(one.dataset, one.tags): one.config_hash for one in made[name]}
 
 
 def _read(table: str) -> Plan:

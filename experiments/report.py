@@ -1,5 +1,6 @@
 """REPORT.md and its plots, from the committed results alone: neither models nor data are needed.
 
+Only a table of one's own with a model for each type of a data set whose types are not in ``types.yaml`` needs its data.
 The same results give the same bytes. What was written by hand is in ``TABLE/notes.md`` and is put into its section as
 it is, so that no number is edited by hand.
 """
@@ -36,10 +37,10 @@ the test lemmas with all their cells, or of sentences, or of words, of the model
 would differ is shown by the seeds, not by the interval. With several seeds a figure is their mean. p-values are
 two-sided, from paired resamples. Accuracy on an inflection set is the mean over its inflection types; an average over
 sets is the mean of the sets. A figure that is called *partial* covers only a part of what it should, and is not
-compared with anything; one of some of the seeds says so, and is. Where nothing is said of seeds, a figure is of one.
-Where one of several systems is picked out as the best, it is the best on dev. Each finished trial is measured on dev
-and test at once, so that the test figures of older systems were known when later ones were planned; the notes say where
-that may matter. "—": there is none, or not yet.
+compared with anything. How many seeds a mean is of stands under "Seeds"; what is not there is of one. A mean that lacks
+planned seeds says so, and is compared all the same. Where one of several systems is picked out as the best, it is the
+best on dev. Each finished trial is measured on dev and test at once, so that the test figures of older systems were
+known when later ones were planned; the notes say where that may matter. "—": there is none, or not yet.
 """
 
 
@@ -53,7 +54,7 @@ class Page:
         text: What is written so far.
         plots: The pictures by their file names.
         bars: What was asked for.
-        left_out: The tables that cannot be shown, and why.
+        left_out: The tables that cannot be shown, as the data that says what their types are is not here.
     """
 
     home: Path
@@ -61,7 +62,7 @@ class Page:
     text: list[str] = field(default_factory=list)
     plots: dict[str, Figure] = field(default_factory=dict)
     bars: list[bars.Bar] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     _systems: dict[str, list[inflection.System]] = field(default_factory=dict)
 
     def add(self, *parts: str) -> None:
@@ -110,8 +111,8 @@ def write_report(home: Path = HOME, target: Path | None = None) -> Path:
     for name in tables():
         try:
             page.gathered[name] = gather(name, home)
-        except MissingDataError as error:  # a table of one's own asks its data set for its types
-            page.left_out[name] = str(error)
+        except MissingDataError:  # a table of one's own asks its data set for its types
+            page.left_out.append(name)
     for section in (_inflection, _beyond, _summarisation, _online, _fields, _figures, _selection, _rest):
         section(page)
     page.add("## Settings", settings_appendix(list(page.gathered.values())) or "There are no results yet.")
@@ -270,5 +271,5 @@ def _rest(page: Page) -> None:
         if has_test:
             page.titled("On test", others.tried_table(gathered, TEST))
         page.ending(name)
-    for name, why in page.left_out.items():
-        page.add(f"## {name}", f"Left out: {why}.")
+    for name in page.left_out:
+        page.add(f"## {name}", "Left out: which types it has its data says, and that is not in `$SSNT_DATA`.")

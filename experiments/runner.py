@@ -170,15 +170,17 @@ class _Queue:
     def _is_done_elsewhere(self, trial: Trial) -> bool:
         """Whether another runner has finished a trial since this one began; then it is not done again."""
         results, key = self._results[trial.table], trial.key
-        if key in self._rows or key in self._needed_models:  # a row from elsewhere brings no model
+        if key in self._needed_models:  # a row from elsewhere brings no model
             return False
         row = results.rows().get(key)
-        answers = results.kept_answers().get(key) if key in self._needed_answers else None
-        if row is None or (key in self._needed_answers and answers is None):
+        if row is None:
             return False
-        self._rows[key] = row
-        if answers is not None:
+        if key in self._needed_answers:
+            answers = results.kept_answers().get(key)
+            if answers is None:
+                return False
             self._answers[key] = answers
+        self._rows[key] = row
         self._done.add(key)
         self._left.remove(trial)
         self._ended += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,8 +111,9 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
         return None
     figure = _figure(10, 5)
     panel = figure.subplots()
-    for place, name in enumerate(dict.fromkeys(one.curve for one in streamed)):
-        some = [one for one in streamed if one.curve == name]
+    for place, curve in enumerate(dict.fromkeys(one.curve for one in streamed)):
+        some = [one for one in streamed if one.curve == curve]
+        name, beside = _told_apart(some)
         xs, ys = [one.latency["al"] for one in some], [one.quality.value for one in some]
         errors = [
             [max(0.0, y - one.quality.ends[0]) for y, one in zip(ys, some, strict=True)],
@@ -119,7 +121,7 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
         ]
         colour, sign = _COLOURS[place % len(_COLOURS)], _SIGNS[place % len(_SIGNS)]
         panel.errorbar(xs, ys, errors, label=name, capsize=2, linewidth=1.3, elinewidth=0.7, color=colour, marker=sign)
-        for x, y, text in zip(xs, ys, _told_apart(some), strict=True):
+        for x, y, text in zip(xs, ys, beside, strict=True):
             panel.annotate(text, (x, y), (4, 4), textcoords="offset points", color=colour, fontsize=8)
     ceilings = [one for one in points if not one.latency and not one.quality.is_partial]
     for place, one in enumerate(ceilings):
@@ -133,11 +135,15 @@ def online_picture(points: Sequence[Point]) -> Figure | None:
     return figure
 
 
-def _told_apart(curve: Sequence[Point]) -> list[str]:
-    """Of each point of a curve those of its numbers that are not the same in all."""
+def _told_apart(curve: Sequence[Point]) -> tuple[str, list[str]]:
+    """The name of a curve, with the numbers that are the same at all its points, and the others of each point."""
     columns = list(zip(*(one.numbers for one in curve), strict=True))
-    differing = [at for at, column in enumerate(columns) if len(set(column)) > 1]
-    return [", ".join(one.numbers[at] for at in differing) for one in curve]
+    differs = [len(set(column)) > 1 for column in columns]
+    name, *rest = curve[0].curve.split("…")
+    for column, is_different, text in zip(columns, differs, rest, strict=True):
+        name += ("…" if is_different else column[0]) + text
+    beside = [", ".join(compress(one.numbers, differs)) for one in curve]
+    return name, beside
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -73,7 +73,8 @@ def _lengths(gathered: Gathered) -> list[str]:
             config = configs[row.config] = configs.get(row.config) or trials[row.key].config()
             trained[group.system] += 1
             if row.epochs >= config.training.max_epochs:
-                (fixed if config.optimiser.schedule == "cosine" else limited)[group.system] += 1
+                falls = config.optimiser.schedule in ("linear", "cosine") and not config.optimiser.final_fraction
+                (fixed if falls else limited)[group.system] += 1
     told = [
         (limited, "had all the epochs that they were allowed, and might have improved with more"),
         (fixed, "had all epochs of a plan in which the step size falls to zero, so that dev chose among them alone"),
@@ -174,7 +175,7 @@ def _missing(trials: Sequence[Trial]) -> str:
     for trial in trials:
         by_system.setdefault(trial.system, Counter())[trial.dataset] += 1
     parts = [f"{system} ({_by_set(sets)})" for system, sets in by_system.items()]
-    return f"{len(trials)} planned trial{'s' * (len(trials) > 1)}: " + "; ".join(parts)
+    return f"{len(trials)} planned trial{'s' * (len(trials) > 1)}, by the names for `--system`: " + "; ".join(parts)
 
 
 def _by_set(sets: Counter[str]) -> str:

@@ -347,9 +347,9 @@ def test_answers_are_added_to_a_trial_that_has_its_row(home: Path, tmp_path: Pat
         _add(home, one)
     queue = _Queue(trials, tmp_path, "commit", None, 1)
     jobs = queue.jobs()
+    begun = [next(jobs), next(jobs)]
     _add(home, trials[1], {"data": "of another runner", "accuracy": {"dev": 0.25}})
-    for _ in range(2):
-        job = next(jobs)
+    for job in begun:
         assert job is not None
         row = {"dev": 0.5, "test": 0.5, "epochs": 1, "seconds": 1.0, "data": "x"}
         seen = {"dev": 0.5, "test": 0.5}

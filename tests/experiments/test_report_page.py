@@ -13,11 +13,15 @@ import pytest
 import yaml
 from experiments.plan import Trial, known_types
 from experiments.report import write_report
+from experiments.reporting import pictures
+from experiments.reporting.estimates import Estimate
 from experiments.reporting.gathered import gather
+from experiments.reporting.online import Point
 from experiments.reporting.published import inflection_sets, published
 from experiments.results import Results, Row
 
 from experiments import plan
+from ssnt.errors import ConfigError
 
 SETS = [f"inflection/{name}" for name in inflection_sets()]
 LEMMAS = 20
@@ -157,7 +161,9 @@ def test_without_results_nothing_is_claimed(home: Path) -> None:
     assert len(rows) == 20
     assert all(row.endswith("| — |") for row in rows)
     assert "230 planned trials" not in text  # those of the other systems are missing too
-    assert "- Missing: 273 planned trials: biSSNT+ (8 on de-N, 27 on de-V, 57 on es-V" in text
+    assert (
+        "- Missing: 273 planned trials, by the names for `--system`: biSSNT+ (8 on de-N, 27 on de-V, 57 on es-V" in text
+    )
     assert not list((home / "plots").glob("*"))
 
 
@@ -171,7 +177,7 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert "Input: zocken. " in text
     assert text.index("**zocken**, by biSSNT+ of") < text.index("![zocken](figures/zocken.png)")
     assert "| 88.31 | 88.60 | 88.12 | 87.50 |" in text
-    assert f"| slow | one a type | {SETS[0]}, case=dative;number=plural |" in text  # a figure of one type is not one of the set
+    assert f"| slow | one a type | {SETS[0]}, case=dative;number=plural |" in text  # of one type, not of the set
     assert {path.name for path in (home / "plots").glob("*")} == {
         "inflection.png", "beyond.png", "summarisation.png", "online-inflection-de-N.png",
     }  # fmt: skip
@@ -287,9 +293,10 @@ def test_a_table_whose_data_is_not_there_does_not_keep_the_others_from_being_tol
     mine = {"metrics": ["accuracy"], "datasets": ["inflection/mine"], "systems": systems}
     (home / "mine" / "plan.yaml").write_text(yaml.safe_dump(mine), encoding="utf-8")
     text = write_report(home).read_text(encoding="utf-8")
-    assert re.search(
-        r"## mine\n\nLeft out: .*mine/train\.tsv: there is no such file: \$SSNT_DATA names no folder", text
-    )
+    assert "## mine\n\nLeft out: which types it has its data says, and that is not in" in text
+    (home / "mine" / "plan.yaml").write_text("metrics: [acuracy]\nsystems: []\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="unknown metric 'acuracy'"):
+        write_report(home)
     assert "5.50" in bar(text, "one | one model")[-1]
 
 
@@ -304,6 +311,19 @@ def test_a_table_of_ones_own_has_dev_and_test_and_what_its_figures_come_from(hom
         assert "| both \\| tags | one model, ensembles of 2 | inflection/de-N |" in section
 
 
+def test_a_curve_is_named_with_what_its_points_share_and_they_by_what_they_do_not() -> None:
+    def points(*names: str) -> list[Point]:
+        quality = Estimate(1.0, np.ones(3), (), {})
+        numbers = [tuple(re.findall(r"[0-9.]+", name)) for name in names]
+        curve = re.sub(r"[0-9.]+", "…", names[0])
+        return [Point(name, curve, own, "d", "accuracy", quality, {}) for name, own in zip(names, numbers, strict=True)]
+
+    assert pictures._told_apart(points("w 0.3, at 0", "w 0.3, at 12")) == ("w 0.3, at …", ["0", "12"])
+    assert pictures._told_apart(points("w 0.3, at 0")) == ("w 0.3, at 0", [""])
+    assert pictures._told_apart(points("w 0.3, at 0", "w 1, at 12")) == ("w …, at …", ["0.3, 0", "1, 12"])
+    assert pictures._told_apart(points("any", "any")) == ("any", ["", ""])
+
+
 def test_trainings_that_did_not_end_by_themselves_are_told(home: Path) -> None:
     path = home / "g2p" / "plan.yaml"
     content = dict(PLANS["g2p"])
@@ -315,6 +335,7 @@ def test_trainings_that_did_not_end_by_themselves_are_told(home: Path) -> None:
             "- These had all the epochs that they were allowed, and might have improved with more: one (2 of 2).",
         ),
         (7, "cosine", "step size falls to zero, so that dev chose among them alone: one (2 of 2)."),
+        (7, "linear", "step size falls to zero, so that dev chose among them alone: one (2 of 2)."),
     ):
         content["base"] = {"training": {"max_epochs": epochs}, "optimiser": {"schedule": schedule}}
         path.write_text(yaml.safe_dump(content), encoding="utf-8")

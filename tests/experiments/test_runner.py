@@ -214,11 +214,12 @@ def test_further_seeds_are_shown_with_the_first_and_have_their_settings(home: Pa
     assert [group.trials[0].system for group in shown.of("one")] == ["one", "one", "more", "most"]
     assert not {"more", "most"} & set(shown.systems)
     for change, message in (
-        ({"further_seeds_of": "oen"}, "'more' has further seeds of 'oen', which is no system above it; name one of"),
+        ({"further_seeds_of": "oen"}, "'more' has further seeds of 'oen', which is no system above it; name one that"),
         ({"further_seeds_of": "more"}, "which is no system above it"),
         ({"settings": {"batch": {"size": 3}}}, "which has other settings on inflection/toy, or none"),
         ({"per_type": True}, "which has other settings on inflection/toy n=p, or none"),
-        ({"seeds": [2, 3]}, "which has seed 2 on inflection/toy already; leave one of the two out"),
+        ({"seeds": [2, 3]}, "'more' has further seeds of 'one', but 'one' has seed 2 on inflection/toy; leave one"),
+        ({"seeds": [3, 4]}, "'most' has further seeds of 'more', but 'more' has seed 4 on inflection/toy; leave one"),
     ):
         written(**change)
         with pytest.raises(ConfigError, match=message):
@@ -751,3 +752,26 @@ def test_what_another_runner_has_finished_meanwhile_is_not_done_again(home: Path
     job = next(measuring.jobs())  # its model is not in this work directory, and wanted
     assert job is not None
     assert job.name == first.key
+
+
+@pytest.mark.parametrize("has_row", [True, False])
+def test_answers_that_another_runner_has_kept_meanwhile_are_taken(home: Path, tmp_path: Path, has_row: bool) -> None:
+    path = home / "toy" / "plan.yaml"
+    plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    plan["base"]["search"]["beam"] = 8
+    plan["systems"] = [{**plan["systems"][1], "keeps_answers": True}, {**plan["systems"][2], "of_answers": True}]
+    path.write_text(yaml.safe_dump(plan), encoding="utf-8")
+    first, second, both = trials_of("toy")
+    results = Results("toy", home)
+    if has_row:
+        results.add(_row(first.key), RECORD)
+    queue = _queue([first, second, both], tmp_path)
+    results.add(_row(first.key), RECORD)
+    without = next(_queue([first, second, both], tmp_path).jobs())  # a row alone is not what the ensemble is made of
+    assert without is not None
+    assert without.name == first.key
+    results.add(_row(first.key), RECORD, {"accuracy": {"dev": 0.5}})
+    job = next(queue.jobs())
+    assert job is not None
+    assert job.name == second.key
+    assert first.key in queue._answers
