@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP) ## Train on the embedded sample, evaluate, stream, draw: into demo/
 	@$(PY) -m ssnt quickstart --out demo --overwrite
-	@echo "In a new shell, so that ssnt is found:  . $(VENV)/bin/activate"
+	@echo "For a shell to find ssnt:  . $(VENV)/bin/activate"
 
 # One process a core and one thread a process: two thread pools on the same cores slow each other down. Tests that need a
 # Ray cluster are one group, so that there is one cluster.
