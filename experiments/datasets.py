@@ -86,9 +86,10 @@ def of_type(examples: Sequence[Example], tags: str) -> list[Example]:
 
 
 def pairs_if_fewer(name: str, parts: Parts) -> int | None:
-    """How many training pairs a data set has, if they are fewer than its name says: then it is a sample of it."""
-    size = name.rpartition("-")[2]
-    return len(parts.train) if size.isdecimal() and len(parts.train) < int(size) else None
+    """How many training pairs a set of sentences has, if they are fewer than its name says, as a sample's are."""
+    folder, _, rest = name.partition("/")
+    size = rest.partition("-")[2]
+    return len(parts.train) if folder == "summarisation" and size and len(parts.train) < int(size) else None
 
 
 def require(name: str) -> None:

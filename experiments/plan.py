@@ -175,8 +175,12 @@ def trials_of(table: str) -> list[Trial]:
 
 def shown_names(table: str) -> dict[str, str]:
     """What the report calls each system of a table: one that has further seeds of another is shown as that one."""
+    return _names_shown(_read(table))
+
+
+def _names_shown(plan: Plan) -> dict[str, str]:
     names: dict[str, str] = {}
-    for one in _read(table).systems:
+    for one in plan.systems:
         names[one.name] = names.get(one.further_seeds_of or "", one.name)
     return names
 
@@ -187,7 +191,7 @@ def _check_further_seeds(table: str, plan: Plan, made: Mapping[str, Sequence[Tri
     Raises:
         ConfigError: There are some.
     """
-    names = shown_names(table)
+    names = _names_shown(plan)
     seen: dict[tuple[str, str, str, int], str] = {}
     above: dict[str, dict[tuple[str, str], str]] = {}
     for system in plan.systems:

@@ -7,6 +7,7 @@ it is, so that no number is edited by hand.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,10 +38,10 @@ the test lemmas with all their cells, or of sentences, or of words, of the model
 would differ is shown by the seeds, not by the interval. With several seeds a figure is their mean. p-values are
 two-sided, from paired resamples. Accuracy on an inflection set is the mean over its inflection types; an average over
 sets is the mean of the sets. A figure that is called *partial* covers only a part of what it should, and is not
-compared with anything. How many seeds a mean is of stands under "Seeds"; what is not there is of one. A mean that lacks
-planned seeds says so, and is compared all the same. Where one of several systems is picked out as the best, it is the
-best on dev. Each finished trial is measured on dev and test at once, so that the test figures of older systems were
-known when later ones were planned; the notes say where that may matter. "—": there is none, or not yet.
+compared with anything. How many seeds a mean is of stands under "Seeds", or beside it; otherwise it is of one. A mean
+that lacks planned seeds says so, and is compared all the same. Where one of several systems is picked out as the best,
+it is the best on dev. Each finished trial is measured on dev and test at once, so that the test figures of older
+systems were known when later ones were planned; the notes say where that may matter. "—": there is none, or not yet.
 """
 
 
@@ -121,11 +122,16 @@ def write_report(home: Path = HOME, target: Path | None = None) -> Path:
     folder = target / pictures.FOLDER
     for name, figure in page.plots.items():
         pictures.save(figure, folder / name)
-    for path in folder.glob("*.png"):
-        if path.name not in page.plots:
-            path.unlink()
+    for name in _shown_before(target / REPORT) - page.plots.keys():
+        (folder / name).unlink(missing_ok=True)
     write_text(target / REPORT, "\n".join([*top, *page.text]))
     return target / REPORT
+
+
+def _shown_before(report: Path) -> set[str]:
+    """The plots of the report that is replaced; a directory of results may have other pictures, which are not ours."""
+    text = report.read_text(encoding="utf-8") if report.exists() else ""
+    return set(re.findall(rf"\]\({pictures.FOLDER}/([\w.-]+\.png)\)", text))
 
 
 def _inflection(page: Page) -> None:

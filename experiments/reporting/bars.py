@@ -57,11 +57,8 @@ def inflection_bars(papers: Sequence[System], beyond: Sequence[System]) -> list[
     every = [*papers, *beyond]
     best = chosen(every)
     whole = sum(len(one.whole) == len(one.sets) for one in every)
-    named = (
-        f"{best.name} ({f'of {whole} systems with all sets' if whole > 1 else 'the only one with all sets'})"
-        if best
-        else ""
-    )
+    among = f"of {whole} systems with all sets" if whole > 1 else "the only one with all sets"
+    named = f"{best.name} ({among})" if best else ""
     found += _best_system("2. The best system, chosen by its average on dev", best, named)
     return found + _best_system("2. The best system of each set, chosen on its dev", best_of_each_set(every))
 

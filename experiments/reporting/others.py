@@ -129,7 +129,13 @@ def languages_table(found: Sequence[Languages], size: str) -> str:
     rows = [[name, *(shown(one.languages.get(name)) for one in systems)] for name in names]
     rows.append(["average", *(shown(one.average) for one in systems)])
     rows.append(["average, least to greatest seed", *(spread_shown(one.average) for one in systems)])
-    return table([size, *(f"{one.name} ({one.kind})" for one in systems)], rows)
+    return table([size, *(f"{one.name} ({one.kind}{_seeds_of(one)})" for one in systems)], rows)
+
+
+def _seeds_of(system: Languages) -> str:
+    """Of how many seeds the means of a system are, if of several."""
+    most = max((len(one.seeds) for one in system.languages.values() if one is not None), default=1)
+    return f", {most} seeds" if most > 1 else ""
 
 
 def tried_table(gathered: Gathered, part: str = DEV) -> str:

@@ -116,8 +116,8 @@ def _of_answers(gathered: Gathered) -> list[str]:
     )
     if again := sum(record["retrained"] > 0 for record in records):
         text += (
-            f" In {again} of these {len(records)} there are members that were trained again for their answers, and "
-            "have rows of another training."
+            f" In {again} of the {len(records)} ensembles there are members that were trained again for their answers, "
+            "and have rows of another training."
         )
     return [text]
 

@@ -63,6 +63,17 @@ def test_sentences_of_dev_and_test_are_not_trained_on(data: Path) -> None:
         require("summarisation/google-many")
 
 
+def test_a_mistyped_name_is_told_with_the_nearest(data: Path) -> None:
+    write(data / "sigmorphon2017" / "hungarian-train-high.tsv", "a\ta\tV")
+    for name, nearest in (
+        ("sigmorphon2017/hungarain-high", "hungarian-train-high.tsv"),
+        ("summarisation/gogle", "google"),
+    ):
+        (data / "summarisation" / "google").mkdir(parents=True, exist_ok=True)
+        with pytest.raises(ConfigError, match=f"there is no such file; did you mean '{nearest}'"):
+            require(name)
+
+
 def test_unknown_words_of_gigaword_are_written_in_one_way(data: Path) -> None:
     folder = data / "summarisation" / "gigaword"
     write(folder / "train.tsv", "a <unk>\ta")

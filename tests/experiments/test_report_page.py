@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from experiments.__main__ import app
 from experiments.plan import Trial, known_types
 from experiments.report import write_report
 from experiments.reporting import pictures
@@ -19,6 +20,7 @@ from experiments.reporting.gathered import gather
 from experiments.reporting.online import Point
 from experiments.reporting.published import inflection_sets, published
 from experiments.results import Results, Row
+from typer.testing import CliRunner
 
 from experiments import plan
 from ssnt.errors import ConfigError
@@ -197,7 +199,7 @@ def test_all_sections_with_all_results(home: Path) -> None:
     assert "| answers | one model, ensembles of the answers of 2 |" in text
     assert "| both \\| tags | one model, ensembles of 2 |" in text
     assert text.count("rounded or not kept could decide otherwise for 4 of 18 test questions") == 1  # two sets of nine
-    assert " In 2 of these 2 there are members that were trained again for their answers" in text
+    assert " In 2 of the 2 ensembles there are members that were trained again for their answers" in text
     assert '`{"models": 2, "of_answers": true}`' in text
     assert "commit" in text.lower()
     assert "`abc123` (273)" in text
@@ -228,8 +230,28 @@ def test_the_same_results_give_the_same_bytes(home: Path) -> None:
     path = write_report(home)
     before = {one: one.read_bytes() for one in [path, *(home / "plots").glob("*")]}
     (home / "plots" / "stale.png").write_bytes(b"of a section that is gone")
+    path.write_text(path.read_text(encoding="utf-8") + "\n![it](plots/stale.png)\n", encoding="utf-8")
     write_report(home)
     assert {one: one.read_bytes() for one in [path, *(home / "plots").glob("*")]} == before
+
+
+def test_results_anywhere_have_their_report_beside_them_and_other_pictures_there_stay(
+    home: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    (new / "plots").mkdir(parents=True)
+    (new / "plots" / "mine.png").write_bytes(b"not ours")
+    trial = next(one for one in _planned("g2p", home) if not one.members)
+    key, cells = trial.key, {"scores": {}, "outcomes": {"dev": {"cells": {"": "11"}}, "test": {"cells": {"": "10"}}}}
+    row = Row(trial.dataset, "", "one", 1, "item_error_rate", 0.0, 0.5, 7, 9.0, "c", trial.config_hash, "d", "x", key)
+    Results("g2p", new).add(row, cells)
+    found = CliRunner().invoke(app, ["report", "--results", str(new)])
+    assert found.output == f"written: {new / 'REPORT.md'}\n"
+    assert "50.00" in bar((new / "REPORT.md").read_text(encoding="utf-8"), "one | one model")[3]
+    assert (new / "plots" / "mine.png").exists()
+    assert not (home / "REPORT.md").exists()
+    wrong = CliRunner().invoke(app, ["report", "--results", str(tmp_path / "nowhere")])
+    assert "nowhere is no directory" in str(wrong.exception)
 
 
 def test_published_numbers_agree_with_themselves() -> None:
